@@ -1,0 +1,55 @@
+# room(NAME USES room... [LIBS target...]): the static library isobit_NAME from every src/NAME/*.cc, and the test program NAME_test
+# from every src/NAME/*_test.cc beside them. A new file needs no CMake edit. USES is the whole list of rooms that NAME may include
+# directly or through them; the tidy test reads it from room_table.cmake and fails on any other #include.
+enable_testing()
+if(ISOBIT_TESTS)
+  find_package(GTest REQUIRED)
+endif()
+
+function(room NAME)
+  cmake_parse_arguments(ROOM "" "" "USES;LIBS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${NAME}/*.cc)
+  set(tests ${sources})
+  list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  list(TRANSFORM ROOM_USES PREPEND isobit_ OUTPUT_VARIABLE uses)
+  set(lib isobit_${NAME})
+  if(sources)
+    # Kernels for one instruction set live in files named after it, the only ones compiled with its flags.
+    foreach(source ${sources})
+      if(source MATCHES "_avx2\\.cc$")
+        set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c")
+      elseif(source MATCHES "_avx512\\.cc$")
+        set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS
+          "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx2;-mfma;-mf16c")
+      elseif(source MATCHES "_avx512vnni\\.cc$")
+        set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS
+          "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vnni;-mavx2;-mfma;-mf16c")
+      endif()
+    endforeach()
+    add_library(${lib} STATIC ${sources})
+    target_include_directories(${lib} PUBLIC ${CMAKE_SOURCE_DIR}/src)
+    target_link_libraries(${lib} PUBLIC ${uses} ${ROOM_LIBS})
+  else()
+    add_library(${lib} INTERFACE)
+    target_include_directories(${lib} INTERFACE ${CMAKE_SOURCE_DIR}/src)
+    target_link_libraries(${lib} INTERFACE ${uses} ${ROOM_LIBS})
+  endif()
+  if(ISOBIT_TESTS AND tests)
+    isobit_test(${NAME}_test SOURCES ${tests} LIBS ${lib})
+  endif()
+endfunction()
+
+# isobit_test(NAME SOURCES file... LIBS target...): a GoogleTest program, run by ctest as one test. Tests that need files of the
+# repository find them under ISOBIT_SOURCE_DIR.
+function(isobit_test NAME)
+  cmake_parse_arguments(TEST "" "TIMEOUT" "SOURCES;LIBS" ${ARGN})
+  add_executable(${NAME} ${TEST_SOURCES})
+  target_link_libraries(${NAME} PRIVATE ${TEST_LIBS} GTest::gtest_main)
+  target_compile_definitions(${NAME} PRIVATE ISOBIT_SOURCE_DIR="${CMAKE_SOURCE_DIR}" ISOBIT_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  add_test(NAME ${NAME} COMMAND ${NAME})
+  if(NOT TEST_TIMEOUT)
+    set(TEST_TIMEOUT 300)
+  endif()
+  set_tests_properties(${NAME} PROPERTIES TIMEOUT ${TEST_TIMEOUT})
+endfunction()
