@@ -62,13 +62,16 @@ std::string ReplaceInvalidUtf8(std::string_view text) {
   return out;
 }
 
-bool IsValidUtf8(std::string_view text) {
-  while (!text.empty()) {
-    const Decoded one = DecodeOne(text);
-    if (!one.valid) return false;
-    text.remove_prefix(one.length);
+bool IsValidUtf8(std::string_view text) { return ValidUtf8Length(text) == text.size(); }
+
+std::size_t ValidUtf8Length(std::string_view text) {
+  std::size_t length = 0;
+  while (length < text.size()) {
+    const Decoded one = DecodeOne(text.substr(length));
+    if (!one.valid) break;
+    length += one.length;
   }
-  return true;
+  return length;
 }
 
 std::size_t CountCodePoints(std::string_view text) {

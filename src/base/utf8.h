@@ -18,6 +18,9 @@ std::string ReplaceInvalidUtf8(std::string_view text);
 
 bool IsValidUtf8(std::string_view text);
 
+// Length of the longest prefix of text that is valid UTF-8.
+std::size_t ValidUtf8Length(std::string_view text);
+
 // Number of code points of valid UTF-8.
 std::size_t CountCodePoints(std::string_view text);
 
