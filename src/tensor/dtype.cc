@@ -25,9 +25,10 @@ const DTypeInfo& Info(DType dtype) {
 
 std::int64_t RowBytes(DType dtype, std::int64_t num_values) {
   const DTypeInfo& info = Info(dtype);
-  ISOBIT_CHECK(num_values >= 0 && num_values % info.block_values == 0, "{} values in blocks of {}", num_values,
-               info.block_values);
-  return num_values / info.block_values * info.block_bytes;
+  const bool may_be_short = dtype == DType::kI8G128;
+  ISOBIT_CHECK(num_values >= 0 && (may_be_short || num_values % info.block_values == 0), "{} values in blocks of {}",
+               num_values, info.block_values);
+  return (num_values + info.block_values - 1) / info.block_values * info.block_bytes;
 }
 
 }  // namespace isobit

@@ -29,7 +29,7 @@ const DTypeInfo& Info(DType dtype);
 inline const char* Name(DType dtype) { return Info(dtype).name; }
 inline bool IsQuantized(DType dtype) { return Info(dtype).block_values > 1; }
 
-// Bytes of one row of num_values elements; num_values is a multiple of block_values.
+// Bytes of one row of num_values elements, a multiple of block_values except for I8G128, whose last block may be part padding.
 std::int64_t RowBytes(DType dtype, std::int64_t num_values);
 
 }  // namespace isobit
