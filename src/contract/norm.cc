@@ -29,9 +29,7 @@ std::vector<float> RmsNorm(std::span<const float> x, std::span<const float> weig
   return y;
 }
 
-LogSumExp ComputeLogSumExp(std::span<const float> logits) {
-  ISOBIT_CHECK(!logits.empty());
-  const float max = *std::max_element(logits.begin(), logits.end());
+float SumExp(std::span<const float> logits, float max) {
   const auto size = static_cast<std::int64_t>(logits.size());
   std::vector<KRange> segments;
   std::vector<float> sums;
@@ -45,7 +43,13 @@ LogSumExp ComputeLogSumExp(std::span<const float> logits) {
     segments.push_back(segment);
     sums.push_back(JoinLanes(lanes));
   }
-  return {max, Log(JoinChunks(Topology::kTree, segments, sums))};
+  return JoinChunks(Topology::kTree, segments, sums);
+}
+
+LogSumExp ComputeLogSumExp(std::span<const float> logits) {
+  ISOBIT_CHECK(!logits.empty());
+  const float max = *std::max_element(logits.begin(), logits.end());
+  return {max, Log(SumExp(logits, max))};
 }
 
 }  // namespace isobit::contract

@@ -27,4 +27,7 @@ struct LogSumExp {
 };
 LogSumExp ComputeLogSumExp(std::span<const float> logits);
 
+// The sum inside it: of Exp(x - max), where an absent element is written as -infinity and counts as +0 (exact).
+float SumExp(std::span<const float> logits, float max);
+
 }  // namespace isobit::contract
