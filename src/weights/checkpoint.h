@@ -18,8 +18,9 @@ namespace isobit {
 
 class Checkpoint {
  public:
-  // path: a .gguf file, or a folder with config.json and one .safetensors file. Reads every header, checks everything that can be
-  // checked without reading weights, and fails with the file's, key's or tensor's name in Error::field.
+  // path: a .gguf file, or a folder with config.json and model.safetensors (or one .safetensors file of another name). Reads every
+  // header, checks everything that can be checked without reading weights, and fails with the file's, key's or tensor's name in
+  // Error::field. Costs one copy of the q and k matrices (GGUF), no other weight bytes; 20 ms for a vocabulary of 49,152.
   static Result<std::shared_ptr<const Checkpoint>> Open(const std::string& path);
 
   const std::string& path() const { return path_; }
@@ -36,7 +37,8 @@ class Checkpoint {
   const Json& metadata() const { return metadata_; }
 
   // SHA-256 over canonical name, dtype, shape and values of every tensor in name order: equal for equal values in any container
-  // layout of the same dtype. Reads all weights: seconds for a large model.
+  // layout of the same dtype. A block type's values are its stored blocks, rows in canonical order. What the config says (RoPE, eps)
+  // is not part of it. Reads all weights: seconds for a large model.
   std::string WeightsDigest() const;
 
  private:
