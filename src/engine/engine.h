@@ -31,6 +31,8 @@ struct EngineStats {
   std::int64_t prompt_tokens = 0, generated_tokens = 0;
   std::int64_t prefix_query_tokens = 0, prefix_hit_tokens = 0;
   std::int64_t finished_stop = 0, finished_length = 0, finished_cancelled = 0, finished_error = 0;
+  std::int64_t forward_nanos = 0;  // spent in LanguageModel::Forward, of step_nanos in whole steps
+  std::int64_t step_nanos = 0;
 };
 
 class Engine {

@@ -50,7 +50,8 @@ struct EngineEvent {
   std::int64_t cached_tokens = 0;          // with finish: prompt tokens whose KV came from the prefix cache
 };
 
-// Called on the engine's thread; must not block and must not call back into the engine.
+// Called on the engine's thread, between steps: it must not block (every neighbour would wait), call Submit, Step or Stop, or throw.
+// A sink that throws is taken for a client that left: its request is cancelled and the sink never called again.
 using EventSink = std::function<void(EngineEvent)>;
 
 }  // namespace isobit
