@@ -123,7 +123,7 @@ Json Contract::ToJson() const {
       {"min_exponent", kStepMinExponent},
       {"terms", "truncated toward zero"},
       {"result", "toward zero, gradual underflow, zero is +0"},
-      {"non_finite", "operand or accumulator not finite: 7fffffff; overflow: infinity"},
+      {"non_finite", "as IEEE 754; NaN is 7fffffff; overflow is an infinity"},
   };
   json["attention"] = {
       {"profile", Name(AttentionProfile())},

@@ -30,6 +30,21 @@ Unpacked UnpackF32(float value) {
 }
 
 bool IsFiniteBf16(std::uint16_t bits) { return (bits & 0x7f80) != 0x7f80; }
+bool IsNanBf16(std::uint16_t bits) { return (bits & 0x7fff) > 0x7f80; }
+
+// The result when a term is infinite or NaN; 0 bits when none is.
+std::uint32_t NonFiniteResult(float accumulator, std::span<const std::uint16_t> a, std::span<const std::uint16_t> b) {
+  const std::uint32_t c = BitsOf(accumulator);
+  bool nan = (c & 0x7fffffffu) > 0x7f800000u;
+  bool infinite[2] = {c == 0x7f800000u, c == 0xff800000u};  // by sign
+  for (std::size_t k = 0; k < a.size(); ++k) {
+    if (IsFiniteBf16(a[k]) && IsFiniteBf16(b[k])) continue;
+    if (IsNanBf16(a[k]) || IsNanBf16(b[k]) || (a[k] & 0x7fff) == 0 || (b[k] & 0x7fff) == 0) nan = true;
+    else infinite[(a[k] ^ b[k]) >> 15] = true;
+  }
+  if (nan || (infinite[0] && infinite[1])) return kStepNan;
+  return infinite[0] ? 0x7f800000u : infinite[1] ? 0xff800000u : 0u;
+}
 
 // significand * 2^(exponent - fraction_bits), truncated to a multiple of 2^(emax - F), in those units.
 std::int64_t Align(std::int64_t significand, int exponent, int fraction_bits, int emax) {
@@ -60,12 +75,11 @@ float RoundTowardZero(std::int64_t sum, int unit_exponent) {
 
 float TensorCoreStep(float accumulator, std::span<const std::uint16_t> a, std::span<const std::uint16_t> b) {
   ISOBIT_CHECK(a.size() == b.size() && a.size() <= static_cast<std::size_t>(kStepK));
-  if (!IsFinite(accumulator)) return FloatOf(kStepNan);
+  if (const std::uint32_t result = NonFiniteResult(accumulator, a, b); result != 0) return FloatOf(result);
   Unpacked products[kStepK];
   int emax = kStepMinExponent;
   const std::size_t count = a.size();
   for (std::size_t k = 0; k < count; ++k) {
-    if (!IsFiniteBf16(a[k]) || !IsFiniteBf16(b[k])) return FloatOf(kStepNan);
     const Unpacked x = UnpackBf16(a[k]), y = UnpackBf16(b[k]);
     products[k] = {x.significand * y.significand, x.exponent + y.exponent, x.negative != y.negative};
     if (products[k].significand != 0) emax = std::max(emax, products[k].exponent);

@@ -7,8 +7,9 @@
 // the truncated terms is exact; it is rounded toward zero to binary32 with gradual underflow. A zero result is +0.
 // Order inside a step is therefore irrelevant, and zero operands are an exact no-op.
 //
-// Non-finite values, chosen here because no request survives them (a NaN or an infinity in logits fails the request): if an operand
-// or the accumulator is NaN or infinite, the step gives the NaN 0x7fffffff; a sum past the largest finite gives an infinity.
+// Non-finite values follow IEEE 754, also measured (nonfinite.bin): a NaN operand or accumulator, infinity times zero, or infinities of
+// both signs among the terms give the NaN 0x7fffffff; else an infinite term gives its infinity; a sum past the largest finite gives an
+// infinity too, although rounding is toward zero.
 #pragma once
 
 #include <cstdint>
