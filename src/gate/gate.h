@@ -13,21 +13,26 @@
 
 namespace isobit::gate {
 
-enum class Verdict { kIdentical, kNearTie, kStructured, kDifferent, kError, kNotExercised, kInconclusive };
+// From best to worst; WorstVerdict relies on the order.
+enum class Verdict { kIdentical, kNotExercised, kInconclusive, kError, kNearTie, kDifferent, kStructured };
 const char* VerdictName(Verdict verdict);  // "IDENTICAL", "NEAR-TIE", ..., "NOT-EXERCISED", "INCONCLUSIVE"
+Verdict WorstVerdict(Verdict a, Verdict b);
+
+// "repeat", "batch", "stagger", "cache", "score": in the order they run.
+const std::vector<std::string>& ArmNames();
 
 struct GateOptions {
   std::string url;                        // "http://127.0.0.1:8000" or with /v1
   std::string api_key;
   std::string model;                      // empty: data[0].id of /v1/models
-  std::vector<std::string> arms;          // subset of "repeat", "batch", "stagger", "cache", "score"; empty: all
+  std::vector<std::string> arms;          // subset of ArmNames(); empty: all
   std::vector<std::int64_t> concurrency = {2, 8, 16};
   std::int64_t num_prompts = 16;
   std::int64_t max_tokens = 128;
   std::uint64_t seed = 1;                 // of the prompts' choice and of sampled requests
   std::string prompts_file;               // own prompts, one JSON string or id list a line; empty: built-in
   std::int64_t timeout_seconds = 600;     // for one answer
-  bool positive_control = true;
+  bool positive_control = true;           // false: nothing can be IDENTICAL any more
 };
 
 struct ArmReport {
@@ -44,14 +49,18 @@ struct ArmReport {
 
 struct GateReport {
   Verdict verdict = Verdict::kInconclusive;
+  std::string reason;              // why the verdict is not simply the worst of the arms; may be empty
   std::string level;               // "token ids + log-probability digits", ...
   std::vector<ArmReport> arms;
+  std::vector<std::string> notes;  // what could not be exercised, and what the server does not honour
+  Json control;                    // {qualified, checks: [{name, expected, found, ok}]}
   Json subject;                    // what the server said of itself, and which capabilities were really honoured
   int exit_code() const;           // 0 holds, 1 does not, 2 usage or environment, 3 inconclusive or not exercised
   Json ToJson() const;             // verdict, level, arms[{name, setting, verdict, identical, total, overlap, ...}], subject
   std::string ToText() const;      // the table a person reads
 };
 
+// Errors: bad options, a server that cannot be reached or does not speak the API (exit code 2).
 // progress: one line at a time, for a terminal; may be empty.
 Result<GateReport> RunGate(const GateOptions& options, const Clock& clock, const std::function<void(const std::string&)>& progress);
 
