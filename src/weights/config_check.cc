@@ -42,8 +42,8 @@ Status CheckConfig(const ModelConfig& config, const ConfigKeys& keys) {
   if (!(config.norm_eps > 0.0f && config.norm_eps < 1.0f)) {
     return Fail(ErrorCode::kCorrupt, std::string(keys.norm_eps), "is {}; a number above 0 and below 1 expected", config.norm_eps);
   }
-  if (!(config.rope.theta >= 1.0 && config.rope.theta <= std::numeric_limits<float>::max())) {
-    return Fail(ErrorCode::kCorrupt, std::string(keys.rope_theta), "is {}; a finite number of at least 1 expected", config.rope.theta);
+  if (!(config.rope.theta > 1.0 && config.rope.theta <= std::numeric_limits<float>::max())) {
+    return Fail(ErrorCode::kCorrupt, std::string(keys.rope_theta), "is {}; a finite number above 1 expected", config.rope.theta);
   }
   for (const std::int32_t id : config.eos_token_ids) ISOBIT_TRY(CheckTokenId(id, config.vocab_size, keys.eos_token_id));
   if (config.bos_token_id.has_value()) ISOBIT_TRY(CheckTokenId(*config.bos_token_id, config.vocab_size, keys.bos_token_id));

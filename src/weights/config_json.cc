@@ -83,6 +83,7 @@ Status CheckKeys(const Json& config) {
   for (const auto& [key, value] : config.items()) {
     if (Contains(kUnderstood, key) || Contains(kHarmless, key)) continue;
     const auto* fixed = std::find_if(std::begin(kFixed), std::end(kFixed), [&](const FixedKey& f) { return f.key == key; });
+    if (key.empty()) return Unsupported("config.json", "an empty key is not known");
     if (fixed == std::end(kFixed)) return Unsupported(Printable(key), "is not known");
     // A null says nothing, so the default holds, which is the setting we know.
     if (!value.is_null() && DumpJson(value) != fixed->only) {

@@ -118,11 +118,11 @@ GgufBuilder LlamaGguf(const Checkpoint& checkpoint) {
   if (!config.eos_token_ids.empty()) builder.AddU32("tokenizer.ggml.eos_token_id", u32(config.eos_token_ids.front()));
   if (config.bos_token_id.has_value()) builder.AddU32("tokenizer.ggml.bos_token_id", u32(*config.bos_token_id));
 
+  std::vector<float> divisors = config.rope.frequency_divisors;
   if (config.rope.scaling == RopeScaling::kLlama3) {
-    std::vector<float> divisors = config.rope.frequency_divisors;
-    if (divisors.empty()) {
-      for (std::int64_t i = 0; i < config.head_dim / 2; ++i) divisors.push_back(Llama3Divisor(config.rope, config.head_dim, i));
-    }
+    for (std::int64_t i = 0; i < config.head_dim / 2; ++i) divisors.push_back(Llama3Divisor(config.rope, config.head_dim, i));
+  }
+  if (!divisors.empty()) {
     builder.AddTensor(kGgufRopeDivisors, DType::kF32, {config.head_dim / 2}, std::as_bytes(std::span(divisors)));
   }
   for (const ExpectedTensor& one : LlamaTensors(config)) {

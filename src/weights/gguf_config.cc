@@ -127,10 +127,11 @@ Status CheckFamily(const Json& metadata) {
 
 // hidden_size and num_heads are set; not yet checked.
 Status ReadHeadDim(const Json& metadata, ModelConfig& config) {
+  if (config.num_heads < 1) return {};  // CheckConfig will say so
   std::string_view source = kKeys.head_dim;
   if (const Json* length = Find(metadata, kKeys.head_dim)) {
     ISOBIT_ASSIGN(config.head_dim, ReadInteger(*length, kKeys.head_dim));
-  } else if (config.num_heads > 0) {
+  } else {
     source = kKeys.num_heads;
     if (config.hidden_size % config.num_heads != 0) {
       return Fail(ErrorCode::kCorrupt, std::string(kKeys.num_heads), "{} heads do not divide the embedding length {}", config.num_heads,
@@ -168,7 +169,6 @@ Status ReadRopeDivisors(const TensorView& tensor, ModelConfig& config) {
       return Fail(ErrorCode::kCorrupt, tensor.name, "holds {} at index {}; finite numbers above 0 expected", divisors[i], i);
     }
   }
-  config.rope.scaling = RopeScaling::kLlama3;
   return {};
 }
 

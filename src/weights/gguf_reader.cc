@@ -36,8 +36,9 @@ std::uint64_t MinValueBytes(std::uint32_t type) {
   return 0;
 }
 
-constexpr std::uint64_t kMinPairBytes = 8 + 1 + 4 + 1;             // key length, key, type, value
-constexpr std::uint64_t kMinTensorInfoBytes = 8 + 1 + 4 + 8 + 4 + 8;  // name length, name, n_dims, one dim, type, offset
+// Empty names count here and get their own error later.
+constexpr std::uint64_t kMinPairBytes = 8 + 4 + 1;                // key length, type, value
+constexpr std::uint64_t kMinTensorInfoBytes = 8 + 4 + 8 + 4 + 8;  // name length, n_dims, one dim, type, offset
 
 // What a tensor info says before offsets are known to fit the file.
 struct TensorInfo {

@@ -30,6 +30,25 @@ Totals Sum(const Checkpoint& checkpoint) {
 
 const char* ScalingName(RopeScaling scaling) { return scaling == RopeScaling::kLlama3 ? "llama3" : "none"; }
 
+// Digits compare as numbers, so that layer 10 comes after layer 9. Names are distinct and without leading zeros.
+bool NaturalLess(std::string_view a, std::string_view b) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const auto number_end = [&](std::string_view text, std::size_t i) {
+    while (i < text.size() && is_digit(text[i])) ++i;
+    return i;
+  };
+  std::size_t i = 0;
+  while (i < a.size() && i < b.size()) {
+    if (is_digit(a[i]) && is_digit(b[i])) {
+      const std::size_t a_end = number_end(a, i), b_end = number_end(b, i);
+      if (a_end != b_end) return a_end < b_end;
+    }
+    if (a[i] != b[i]) return a[i] < b[i];
+    ++i;
+  }
+  return a.size() < b.size();
+}
+
 // 98362432 -> "98,362,432"
 std::string Grouped(std::int64_t value) {
   std::string text = std::to_string(value);
@@ -45,8 +64,8 @@ std::string Joined(const std::vector<std::int32_t>& ids) {
 
 std::string RopeText(const RopeConfig& rope) {
   std::string text = fmt::format("theta {}", rope.theta);
+  if (!rope.frequency_divisors.empty()) return text + fmt::format(", {} frequency divisors", rope.frequency_divisors.size());
   if (rope.scaling == RopeScaling::kNone) return text;
-  if (!rope.frequency_divisors.empty()) return text + fmt::format(", llama3 by {} divisors", rope.frequency_divisors.size());
   return text + fmt::format(", llama3 x{} (low {}, high {}, original positions {})", rope.factor, rope.low_freq_factor,
                             rope.high_freq_factor, rope.original_max_positions);
 }
@@ -128,10 +147,14 @@ std::string InspectText(const Checkpoint& checkpoint, const InspectOptions& opti
   if (options.with_digest) line("digest", checkpoint.WeightsDigest());
   if (!options.with_tensors) return text;
 
+  std::vector<const TensorView*> tensors;
+  for (const auto& [name, tensor] : checkpoint.tensors()) tensors.push_back(&tensor);
+  std::sort(tensors.begin(), tensors.end(), [](const TensorView* a, const TensorView* b) { return NaturalLess(a->name, b->name); });
+
   // Each column as wide as its widest cell.
   std::vector<std::array<std::string, 4>> rows = {{"tensor", "dtype", "shape", "bytes"}};
-  for (const auto& [name, tensor] : checkpoint.tensors()) {
-    rows.push_back({name, Name(tensor.dtype), ToString(tensor.shape), Grouped(static_cast<std::int64_t>(tensor.data.size()))});
+  for (const TensorView* tensor : tensors) {
+    rows.push_back({tensor->name, Name(tensor->dtype), ToString(tensor->shape), Grouped(static_cast<std::int64_t>(tensor->data.size()))});
   }
   std::array<std::size_t, 4> widths{};
   for (const auto& row : rows) {

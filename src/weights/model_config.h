@@ -19,7 +19,7 @@ struct RopeConfig {
   double high_freq_factor = 4.0;
   std::int64_t original_max_positions = 0;
   // GGUF's form of llama3 scaling: divisors of the inverse frequencies, [head_dim / 2] float32 (tensor rope_freqs.weight). Where there
-  // are any, scaling is kLlama3 and they say all of it: the four numbers above are not set.
+  // are any, they say all of it and scaling is kNone.
   std::vector<float> frequency_divisors;
 };
 
