@@ -73,7 +73,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineConfig& config, Langu
 
 Result<RequestId> Engine::Submit(GenerationRequest request, EventSink sink) {
   ISOBIT_CHECK(sink != nullptr, "a request needs a sink");
-  // Sorted here rather than trusted: a binary search over them ends the request.
+  // Sorted here rather than trusted: the step looks a token up by binary search.
   std::ranges::sort(request.stop_token_ids);
   ISOBIT_TRY(ValidateRequest(request, impl_->model.vocab_size(), impl_->model.limits()));
   return impl_->inbox.Push(std::move(request), std::move(sink));

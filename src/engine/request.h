@@ -48,6 +48,7 @@ struct EngineEvent {
   std::optional<Error> error;              // with FinishReason::kError
   std::int32_t stop_token_id = -1;         // with kStop: which id (it is also the last token event)
   std::int64_t cached_tokens = 0;          // with finish: prompt tokens whose KV came from the prefix cache
+  std::int64_t first_row_nanos = -1;       // with finish: Clock time of the step that ran its first row; -1: none did
 };
 
 // Called on the engine's thread, between steps: it must not block (every neighbour would wait), call Submit, Step or Stop, or throw.

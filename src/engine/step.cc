@@ -32,7 +32,7 @@ StepLoop::StepLoop(const EngineConfig& config, LanguageModel& model, const Clock
 }
 
 bool StepLoop::Step() {
-  const std::int64_t start = clock_.MonotonicNanos();
+  step_start_nanos_ = clock_.MonotonicNanos();
   const bool drained = Drain();
   const StepPlan plan = PlanStep(state_, limits_);
   if (!plan.segments.empty()) {
@@ -48,7 +48,7 @@ bool StepLoop::Step() {
   }
   CloseBooks();
   Deliver();
-  counters_.step_nanos += clock_.MonotonicNanos() - start;
+  counters_.step_nanos += clock_.MonotonicNanos() - step_start_nanos_;
   return drained || !plan.segments.empty();
 }
 
@@ -153,6 +153,7 @@ void StepLoop::Commit(const StepPlan& plan) {
 void StepLoop::CommitSegment(const PlannedSegment& segment) {
   ActiveRequest& active = requests_.at(segment.id);
   Sequence& sequence = state_.sequences.at(segment.id);
+  if (active.first_row_nanos < 0) active.first_row_nanos = step_start_nanos_;
   trace_step_.segments.push_back(
       {segment.id, segment.first_position, segment.num_rows, segment.num_cached});
   if (segment.first_admission && sequence.uses_prefix_cache) {
@@ -227,6 +228,7 @@ void StepLoop::Finish(RequestId id, FinishReason reason, std::optional<Error> er
   event.error = std::move(error);
   event.stop_token_id = stop_token_id;
   event.cached_tokens = state_.sequences.at(id).num_cached;
+  event.first_row_nanos = requests_.at(id).first_row_nanos;
   Send(requests_.at(id), std::move(event));
   Remove(id);
 }

@@ -23,6 +23,7 @@ struct ActiveRequest {
   std::shared_ptr<EventSink> sink;
   std::vector<PromptScore> prompt_scores;  // of positions 1, 2, ... as their rows are computed
   bool prompt_scores_delivered = false;
+  std::int64_t first_row_nanos = -1;  // for metrics only
 
   // What this step's logits said, until Commit.
   std::optional<EngineEvent> sampled;
@@ -78,6 +79,7 @@ class StepLoop {
   std::map<RequestId, ActiveRequest> requests_;  // same keys as state_.sequences
   StepBatch batch_;
   TraceStep trace_step_;
+  std::int64_t step_start_nanos_ = 0;
   std::vector<Delivery> outbox_;
   EngineStats counters_;
   mutable std::mutex stats_mutex_;

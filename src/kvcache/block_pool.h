@@ -49,8 +49,8 @@ class BlockPool {
 
   std::vector<Block> blocks_;  // by id
   std::set<BlockId> free_;     // lowest first
-  std::set<std::pair<std::uint64_t, BlockId>>
-      kept_;  // (released_tick, id): oldest first, ties by id
+  // (released_tick, id): oldest first, ties by id.
+  std::set<std::pair<std::uint64_t, BlockId>> kept_;
   std::uint64_t tick_ = 0;
 };
 

@@ -11,8 +11,8 @@ namespace isobit {
 struct BlockTable {
   std::vector<BlockId> blocks;     // block i holds positions [i * block_size, (i + 1) * block_size)
   std::int64_t num_published = 0;  // leading blocks that are in the prefix index
-  bool chain_broken =
-      false;  // the index was cleared under a published block: nothing more can follow it there
+  // The index was cleared under a published block: nothing more can follow it there.
+  bool chain_broken = false;
 
   std::int64_t num_blocks() const { return static_cast<std::int64_t>(blocks.size()); }
 };

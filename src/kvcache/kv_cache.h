@@ -3,12 +3,11 @@
 //
 // Rules that make sharing invisible:
 // * Only whole blocks are shared, and only after the step that wrote them has ended (Publish).
-// Nobody writes a published block.
+//   Nobody writes a published block.
 // * A sequence owns every block of its table, so a child is never owned without its parent; tables
-// are released from the tail, so of
-//   a chain the child is always evicted first.
-// * Two sequences that computed the same block at the same time end up sharing the first one
-// published.
+//   are released from the tail, so of a chain the child is always evicted first.
+// * Two sequences that computed the same block at the same time end up sharing the one published
+//   first.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +24,8 @@ namespace isobit {
 // Leading blocks of a sequence that are in the cache.
 struct PrefixMatch {
   std::vector<BlockId> blocks;
-  std::int64_t num_kept =
-      0;  // of these, how many nobody owns: attaching takes them out of what is available
+  // Of these, how many nobody owns: attaching takes them out of what is available.
+  std::int64_t num_kept = 0;
 };
 
 class KvCache {

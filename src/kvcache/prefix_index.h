@@ -62,8 +62,8 @@ class PrefixIndex {
 
   BlockHasher hasher_;
   std::vector<Node> nodes_;  // by block id
-  std::multimap<std::uint64_t, BlockId>
-      by_hash_;  // equal hashes are different nodes, told apart by comparison
+  // Equal hashes are different nodes, told apart by comparison.
+  std::multimap<std::uint64_t, BlockId> by_hash_;
 };
 
 }  // namespace isobit

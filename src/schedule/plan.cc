@@ -32,11 +32,8 @@ class Planner {
   static bool IsDecode(const Sequence& sequence) { return sequence.num_remaining() == 1; }
 
   void PlanDecodeRows() {
-    // One row is set aside for a first sequence in prefill: neighbours that decode must not fill
-    // every step.
-    const std::int64_t num_reserved = !running_.empty() && !IsDecode(*running_.front());
     // By index: MakeRoom shortens the list from its end.
-    for (std::size_t i = 0; i < running_.size() && num_rows_left_ > num_reserved; ++i) {
+    for (std::size_t i = 0; i < running_.size() && num_rows_left_ > 0; ++i) {
       Sequence& sequence = *running_[i];
       if (IsDecode(sequence) && MakeRoom(sequence)) Add(sequence, 1);
     }
@@ -125,8 +122,9 @@ class Planner {
     plan_.preempted.push_back(sequence.id);
   }
 
-  // The first arrival is served in every step: it can take anybody's blocks, and a row is set aside
-  // for it.
+  // The first arrival is served in every step. It can take anybody's blocks. And a row is left for
+  // it: a sequence is admitted only into a step that has a row left when every running one has its
+  // own, so there are never more of them than rows.
   void CheckProgress() const {
     if (state_.sequences.empty()) return;
     const std::uint64_t first = state_.sequences.begin()->first;

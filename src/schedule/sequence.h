@@ -17,8 +17,8 @@ struct Sequence {
   std::int64_t num_computed = 0;  // leading tokens whose KV is in the table's blocks
   bool generates = true;          // false: the prompt is only scored or cached
   bool scores_prompt = false;     // wants logits of the prompt's rows
-  std::int64_t num_scored =
-      0;  // of rows 0 ... prompt_length - 2, how many are scored; survives preemption
+  // Of rows 0 ... prompt_length - 2, how many are scored; survives preemption.
+  std::int64_t num_scored = 0;
   bool uses_prefix_cache = true;
   std::string cache_salt;
   std::int64_t num_cached = 0;  // tokens taken from the prefix cache when it was admitted first
@@ -27,9 +27,8 @@ struct Sequence {
   BlockTable table;
 
   std::int64_t length() const { return static_cast<std::int64_t>(tokens.size()); }
-  std::int64_t num_remaining() const {
-    return length() - num_computed;
-  }  // rows until the next token can be sampled
+  // Rows until the next token can be sampled.
+  std::int64_t num_remaining() const { return length() - num_computed; }
 
   // The row at this position must give logits: to score the prompt token behind it, or to sample.
   bool WantsLogits(std::int64_t position) const {

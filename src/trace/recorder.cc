@@ -1,6 +1,8 @@
-// Trace files: JSON lines. The first line is {"isobit_trace":1,"header":...}, each further line one
-// step:
-// {"step":7,"segments":[[request,first_position,num_rows,num_cached]...],"preempted":[request...],"tokens":[[request,token]...]}
+// Trace files: JSON lines. The first line is {"isobit_trace":1,"header":...}, each further one a step:
+// {"step":7,
+//  "segments":[[request,first_position,num_rows,num_cached_tokens]...],
+//  "preempted":[request...],
+//  "tokens":[[request,token]...]}  (without the line breaks)
 #include "trace/recorder.h"
 
 #include <cerrno>

@@ -42,8 +42,7 @@ Answer Expect(const GenerationRequest& request) {
     score.actual =
         ScoreToken(logits, request.prompt_ids[i + 1], request.num_prompt_logprobs, &score.top);
   }
-  // The scores of a request that fails at its first token are never delivered: one finish tells
-  // all.
+  // Scores of a request that fails at its first token are not delivered: one finish tells all.
   bool deliver_scores = request.num_prompt_logprobs >= 0;
   while (static_cast<std::int64_t>(answer.tokens.size()) < request.max_new_tokens) {
     const auto generated = static_cast<std::int64_t>(answer.tokens.size());

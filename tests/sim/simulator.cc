@@ -180,7 +180,14 @@ class Run {
           sequence.table.num_blocks()) {
         return fmt::format("request {} has computed more than its blocks hold", id);
       }
-      for (const BlockId block : sequence.table.blocks) ++num_owners[block];
+      for (std::int64_t i = 0; i < sequence.table.num_blocks(); ++i) {
+        const BlockId block = sequence.table.blocks[i];
+        ++num_owners[block];
+        if (pool.num_owners(block) > 1 &&
+            (i + 1) * state.cache.block_size() > sequence.num_computed) {
+          return fmt::format("request {} shares block {} and is going to write it", id, block);
+        }
+      }
     }
     std::int64_t num_indexed = 0;
     for (BlockId block = 0; block < pool.num_blocks(); ++block) {
@@ -190,8 +197,6 @@ class Run {
         return fmt::format("block {} is in {} tables and has {} owners", block, num_owners[block],
                            pool.num_owners(block));
       }
-      if (num_owners[block] > 1 && !indexed)
-        return fmt::format("block {} is shared, but never published", block);
       if (num_owners[block] == 0 && pool.IsFree(block) == pool.IsKept(block)) {
         return fmt::format("block {} has no owner and must be free or kept", block);
       }

@@ -58,6 +58,11 @@ GenerationRequest RandomRequest(Dice& dice, const ModelLimits& limits,
         dice.Chance(40) ? prompt_length : EdgeLength(dice, limits.block_size, prompt_length);
     std::copy_n(source.begin(), count, request.prompt_ids.begin());
   }
+  // One other token in the middle: the blocks after it hold shared tokens behind another prefix.
+  if (dice.Chance(25)) {
+    request.prompt_ids[dice.Below(prompt_length)] =
+        static_cast<std::int32_t>(dice.Below(kNanToken));
+  }
   if (dice.Chance(4)) request.prompt_ids[dice.Below(prompt_length)] = kNanToken;
 
   request.sampling = RandomSampling(dice);
