@@ -1,0 +1,8 @@
+// The server's version, as /version, fingerprints and receipts state it.
+#pragma once
+
+namespace isobit {
+
+inline constexpr const char* kVersion = "0.1.0";
+
+}  // namespace isobit
