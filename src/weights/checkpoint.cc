@@ -24,8 +24,8 @@ constexpr char kWeightsName[] = "model.safetensors";
 constexpr char kHeadName[] = "lm_head.weight";
 constexpr char kEmbeddingName[] = "model.embed_tokens.weight";
 
-// A buffer that old versions of transformers saved beside the weights and ignore on loading: RoPE's inverse frequencies, which the
-// contract computes itself.
+// A buffer that old versions of transformers saved beside the weights and ignore on loading: RoPE's
+// inverse frequencies, which the contract computes itself.
 bool IsHarmlessExtra(std::string_view name) { return name.ends_with(".rotary_emb.inv_freq"); }
 
 // The JSON object in a file of a model folder; null where the file does not exist.
@@ -39,18 +39,22 @@ Result<Json> ReadJsonFile(const std::filesystem::path& path, std::size_t max_byt
   return json;
 }
 
-// The weights of a folder: model.safetensors, which is what transformers looks for, whatever else lies beside it; else the only
-// .safetensors file. Parts of a split model are refused rather than half read.
+// The weights of a folder: model.safetensors, which is what transformers looks for, whatever else
+// lies beside it; else the only .safetensors file. Parts of a split model are refused rather than
+// half read.
 Result<std::string> FindSafetensors(const std::string& folder) {
   std::error_code error;
   std::vector<std::string> found;
   bool has_gguf = false;
-  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     const bool is_safetensors = name.ends_with(".safetensors");
-    if (name.ends_with(".safetensors.index.json") || (is_safetensors && name.find("-of-") != name.npos)) {
-      return Fail(ErrorCode::kUnsupported, entry->path().string(), "the model is split over several files, which is not read yet; join "
-                                                                   "them into one model.safetensors and remove the parts and the index");
+    if (name.ends_with(".safetensors.index.json") ||
+        (is_safetensors && name.find("-of-") != name.npos)) {
+      return Fail(ErrorCode::kUnsupported, entry->path().string(),
+                  "the model is split over several files, which is not read yet; join "
+                  "them into one model.safetensors and remove the parts and the index");
     }
     if (is_safetensors) found.push_back(name);
     has_gguf |= name.ends_with(".gguf");
@@ -63,16 +67,19 @@ Result<std::string> FindSafetensors(const std::string& folder) {
   }
   const bool has_model = std::find(found.begin(), found.end(), kWeightsName) != found.end();
   if (found.size() > 1 && !has_model) {
-    return Fail(ErrorCode::kUnsupported, folder, "holds {} .safetensors files ({}, {}...) and none is {}; rename the right one",
+    return Fail(ErrorCode::kUnsupported, folder,
+                "holds {} .safetensors files ({}, {}...) and none is {}; rename the right one",
                 found.size(), Printable(found[0]), Printable(found[1]), kWeightsName);
   }
   return (std::filesystem::path(folder) / (has_model ? kWeightsName : found.front())).string();
 }
 
-// Binds the file's tensors to the family's: each expected one present once, with its shape and type, and none left over.
-// container_name: the member that says what this container calls a tensor.
-Result<std::map<std::string, TensorView>> BindTensors(const std::vector<ExpectedTensor>& expected, std::vector<TensorView> tensors,
-                                                      const std::string ExpectedTensor::*container_name) {
+// Binds the file's tensors to the family's: each expected one present once, with its shape and
+// type, and none left over. container_name: the member that says what this container calls a
+// tensor.
+Result<std::map<std::string, TensorView>> BindTensors(
+    const std::vector<ExpectedTensor>& expected, std::vector<TensorView> tensors,
+    const std::string ExpectedTensor::*container_name) {
   std::map<std::string_view, const ExpectedTensor*> by_name;
   for (const ExpectedTensor& one : expected) by_name.emplace(one.*container_name, &one);
   std::map<std::string, TensorView> bound;
@@ -80,8 +87,9 @@ Result<std::map<std::string, TensorView>> BindTensors(const std::vector<Expected
     const auto found = by_name.find(tensor.name);
     if (found == by_name.end()) {
       if (IsHarmlessExtra(tensor.name)) continue;
-      return Fail(ErrorCode::kUnsupported, tensor.name, "this tensor is none of those its configuration names; leaving it out could "
-                                                        "change what the model computes");
+      return Fail(ErrorCode::kUnsupported, tensor.name,
+                  "this tensor is none of those its configuration names; leaving it out could "
+                  "change what the model computes");
     }
     ISOBIT_TRY(CheckTensor(tensor, *found->second));
     tensor.name = found->second->name;
@@ -89,7 +97,8 @@ Result<std::map<std::string, TensorView>> BindTensors(const std::vector<Expected
   }
   for (const ExpectedTensor& one : expected) {
     if (!bound.contains(one.name)) {
-      return Fail(ErrorCode::kCorrupt, one.*container_name, "this tensor is missing; the file is incomplete");
+      return Fail(ErrorCode::kCorrupt, one.*container_name,
+                  "this tensor is missing; the file is incomplete");
     }
   }
   return bound;
@@ -97,7 +106,8 @@ Result<std::map<std::string, TensorView>> BindTensors(const std::vector<Expected
 
 }  // namespace
 
-// Fills a Checkpoint's fields; apart from the class so that its header need not name the containers.
+// Fills a Checkpoint's fields; apart from the class so that its header need not name the
+// containers.
 struct CheckpointBuilder {
   static Result<std::shared_ptr<const Checkpoint>> FromGguf(const std::string& path) {
     ISOBIT_ASSIGN(const std::shared_ptr<const MappedFile> mapped, MappedFile::Open(path));
@@ -107,9 +117,12 @@ struct CheckpointBuilder {
     checkpoint->container_ = "gguf";
     ISOBIT_ASSIGN(checkpoint->config_, ConfigFromGguf(file.metadata, file.tensors));
     checkpoint->metadata_ = std::move(file.metadata);
-    std::erase_if(file.tensors, [](const TensorView& tensor) { return tensor.name == kGgufRopeDivisors; });  // now in the config
+    std::erase_if(file.tensors, [](const TensorView& tensor) {
+      return tensor.name == kGgufRopeDivisors;
+    });  // now in the config
     const std::vector<ExpectedTensor> expected = LlamaTensors(checkpoint->config_);
-    ISOBIT_ASSIGN(checkpoint->tensors_, BindTensors(expected, std::move(file.tensors), &ExpectedTensor::gguf_name));
+    ISOBIT_ASSIGN(checkpoint->tensors_,
+                  BindTensors(expected, std::move(file.tensors), &ExpectedTensor::gguf_name));
     for (const ExpectedTensor& one : expected) {
       if (one.gguf_permuted_heads == 0) continue;
       TensorView& tensor = checkpoint->tensors_.at(one.name);
@@ -122,11 +135,14 @@ struct CheckpointBuilder {
     const std::filesystem::path folder(path);
     ISOBIT_ASSIGN(Json config, ReadJsonFile(folder / "config.json", kMaxConfigBytes));
     if (config.is_null()) {
-      return Fail(ErrorCode::kNotFound, path, "holds no config.json; name a .gguf file or a folder with config.json and one "
-                                              ".safetensors file");
+      return Fail(ErrorCode::kNotFound, path,
+                  "holds no config.json; name a .gguf file or a folder with config.json and one "
+                  ".safetensors file");
     }
-    ISOBIT_ASSIGN(Json generation_config, ReadJsonFile(folder / "generation_config.json", kMaxConfigBytes));
-    ISOBIT_ASSIGN(Json tokenizer_config, ReadJsonFile(folder / "tokenizer_config.json", kMaxTokenizerConfigBytes));
+    ISOBIT_ASSIGN(Json generation_config,
+                  ReadJsonFile(folder / "generation_config.json", kMaxConfigBytes));
+    ISOBIT_ASSIGN(Json tokenizer_config,
+                  ReadJsonFile(folder / "tokenizer_config.json", kMaxTokenizerConfigBytes));
     auto checkpoint = std::make_shared<Checkpoint>();
     checkpoint->path_ = path;
     checkpoint->container_ = "safetensors";
@@ -137,25 +153,34 @@ struct CheckpointBuilder {
     ISOBIT_ASSIGN(SafetensorsFile file, ReadSafetensors(mapped));
     if (checkpoint->config_.tied_head) ISOBIT_TRY(DropTiedHead(file.tensors));
     ISOBIT_ASSIGN(checkpoint->tensors_,
-                  BindTensors(LlamaTensors(checkpoint->config_), std::move(file.tensors), &ExpectedTensor::name));
+                  BindTensors(LlamaTensors(checkpoint->config_), std::move(file.tensors),
+                              &ExpectedTensor::name));
 
     checkpoint->metadata_ = Json::object();
     checkpoint->metadata_["config"] = std::move(config);
-    if (!generation_config.is_null()) checkpoint->metadata_["generation_config"] = std::move(generation_config);
-    if (!tokenizer_config.is_null()) checkpoint->metadata_["tokenizer_config"] = std::move(tokenizer_config);
+    if (!generation_config.is_null())
+      checkpoint->metadata_["generation_config"] = std::move(generation_config);
+    if (!tokenizer_config.is_null())
+      checkpoint->metadata_["tokenizer_config"] = std::move(tokenizer_config);
     return std::shared_ptr<const Checkpoint>(std::move(checkpoint));
   }
 
-  // A tied model's file may repeat the embedding as lm_head.weight. Equal bytes say nothing new; others contradict the config.
+  // A tied model's file may repeat the embedding as lm_head.weight. Equal bytes say nothing new;
+  // others contradict the config.
   static Status DropTiedHead(std::vector<TensorView>& tensors) {
     const auto find = [&](std::string_view name) {
-      return std::find_if(tensors.begin(), tensors.end(), [&](const TensorView& tensor) { return tensor.name == name; });
+      return std::find_if(tensors.begin(), tensors.end(),
+                          [&](const TensorView& tensor) { return tensor.name == name; });
     };
     const auto head = find(kHeadName), embedding = find(kEmbeddingName);
     if (head == tensors.end() || embedding == tensors.end()) return {};
-    if (head->dtype != embedding->dtype || head->shape != embedding->shape || !std::ranges::equal(head->data, embedding->data)) {
-      return Fail(ErrorCode::kCorrupt, kHeadName, "differs from {}, but tie_word_embeddings in config.json says they are one; set it to "
-                                                  "false or remove the tensor", kEmbeddingName);
+    if (head->dtype != embedding->dtype || head->shape != embedding->shape ||
+        !std::ranges::equal(head->data, embedding->data)) {
+      return Fail(
+          ErrorCode::kCorrupt, kHeadName,
+          "differs from {}, but tie_word_embeddings in config.json says they are one; set it to "
+          "false or remove the tensor",
+          kEmbeddingName);
     }
     tensors.erase(head);
     return {};
@@ -166,11 +191,16 @@ Result<std::shared_ptr<const Checkpoint>> Checkpoint::Open(const std::string& pa
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
   if (status.type() == std::filesystem::file_type::not_found) {
-    return Fail(ErrorCode::kNotFound, path, "there is no such file or folder; name a .gguf file or a folder with config.json");
+    return Fail(ErrorCode::kNotFound, path,
+                "there is no such file or folder; name a .gguf file or a folder with config.json");
   }
   if (std::filesystem::is_directory(status)) return CheckpointBuilder::FromFolder(path);
+  if (!std::filesystem::is_regular_file(status)) {  // opening a pipe would wait for its writer
+    return Fail(ErrorCode::kInvalidArgument, path, "is neither a file nor a folder");
+  }
   if (std::filesystem::path(path).extension() == ".safetensors") {
-    return Fail(ErrorCode::kInvalidArgument, path, "is the weights alone; name the folder that holds it and config.json");
+    return Fail(ErrorCode::kInvalidArgument, path,
+                "is the weights alone; name the folder that holds it and config.json");
   }
   return CheckpointBuilder::FromGguf(path);
 }
@@ -181,14 +211,19 @@ const TensorView& Checkpoint::tensor(const std::string& canonical_name) const {
   return found->second;
 }
 
-// Every variable-length part is preceded by its length, so that no two lists of tensors feed the hash the same bytes. A block type's
-// values are its stored blocks, rows in canonical order: the digest proves representation, not only the numbers it widens to.
+// Every variable-length part is preceded by its length, so that no two lists of tensors feed the
+// hash the same bytes. A block type's values are its stored blocks, rows in canonical order: the
+// digest proves representation, not only the numbers it widens to.
 std::string Checkpoint::WeightsDigest() const {
   Sha256 hash;
   hash.Update("isobit weights 1\n").UpdateU64(tensors_.size());
   for (const auto& [name, tensor] : tensors_) {
     const std::string_view dtype = Name(tensor.dtype);
-    hash.UpdateU64(name.size()).Update(name).UpdateU64(dtype.size()).Update(dtype).UpdateU64(tensor.shape.size());
+    hash.UpdateU64(name.size())
+        .Update(name)
+        .UpdateU64(dtype.size())
+        .Update(dtype)
+        .UpdateU64(tensor.shape.size());
     for (const std::int64_t dim : tensor.shape) hash.UpdateU64(static_cast<std::uint64_t>(dim));
     hash.UpdateU64(tensor.data.size()).Update(tensor.data);
   }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <filesystem>
@@ -29,7 +30,9 @@ class Folder {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
   }
-  std::string path(const std::string& name = "") const { return name.empty() ? path_ : path_ + "/" + name; }
+  std::string path(const std::string& name = "") const {
+    return name.empty() ? path_ : path_ + "/" + name;
+  }
   std::string Write(const std::string& name, std::string_view content) const {
     const Status status = WriteFile(path(name), content);
     ISOBIT_CHECK(status.ok(), "{}", status.error().ToString());
@@ -53,8 +56,9 @@ std::vector<TensorView> TensorList(const Checkpoint& checkpoint) {
 }
 
 // A copy of a golden folder with other tensors, and keys of config.json replaced.
-Result<std::shared_ptr<const Checkpoint>> OpenCopy(const Folder& folder, const std::string& golden, const std::vector<TensorView>& tensors,
-                                                   const std::function<void(Json&)>& edit_config = [](Json&) {}) {
+Result<std::shared_ptr<const Checkpoint>> OpenCopy(
+    const Folder& folder, const std::string& golden, const std::vector<TensorView>& tensors,
+    const std::function<void(Json&)>& edit_config = [](Json&) {}) {
   ISOBIT_ASSIGN(const std::string text, ReadFile(kGoldens + golden + "/config.json"));
   ISOBIT_ASSIGN(Json config, ParseJson(text, "config.json"));
   edit_config(config);
@@ -93,10 +97,13 @@ TEST(Checkpoint, OpensTheUntiedGoldenWithScaledRope) {
   EXPECT_EQ(checkpoint->config().rope.scaling, RopeScaling::kLlama3);
 }
 
-// Computed apart from this code, in Python with hashlib, over the definition in WeightsDigest's comment.
+// Computed apart from this code, in Python with hashlib, over the definition in WeightsDigest's
+// comment.
 TEST(Checkpoint, WeightsDigestIsPinned) {
-  EXPECT_EQ(OpenGolden("llama")->WeightsDigest(), "aac67582e154ba7b132ca4227efaa53214612a2699c9466337f9a5c243d97814");
-  EXPECT_EQ(OpenGolden("llama3-rope")->WeightsDigest(), "d3c5ff79fd277433fe16c43d5e5d720fcd86fe3ba6b93af7a7f9c0bab7137c88");
+  EXPECT_EQ(OpenGolden("llama")->WeightsDigest(),
+            "aac67582e154ba7b132ca4227efaa53214612a2699c9466337f9a5c243d97814");
+  EXPECT_EQ(OpenGolden("llama3-rope")->WeightsDigest(),
+            "d3c5ff79fd277433fe16c43d5e5d720fcd86fe3ba6b93af7a7f9c0bab7137c88");
 }
 
 TEST(Checkpoint, GgufOfTheSameWeightsIsTheSameModel) {
@@ -127,18 +134,23 @@ TEST(Checkpoint, GgufHoldsQAndKPermuted) {
   const auto folder = OpenGolden("llama");
   const GgufBuilder builder = LlamaGguf(*folder);
   const auto find = [&](std::string_view name) -> const GgufTensor& {
-    return *std::find_if(builder.tensors.begin(), builder.tensors.end(), [&](const GgufTensor& t) { return t.name == name; });
+    return *std::find_if(builder.tensors.begin(), builder.tensors.end(),
+                         [&](const GgufTensor& t) { return t.name == name; });
   };
   const auto canonical = [&](const char* name) {
     const TensorView& tensor = folder->tensor(name);
     return std::string_view(reinterpret_cast<const char*>(tensor.data.data()), tensor.data.size());
   };
-  // head_dim 16, rows of 128 bytes: row 1 of a head in the file is row 8 of that head in Hugging Face's order.
+  // head_dim 16, rows of 128 bytes: row 1 of a head in the file is row 8 of that head in Hugging
+  // Face's order.
   const std::string_view q = canonical("model.layers.1.self_attn.q_proj.weight");
-  EXPECT_EQ(std::string_view(find("blk.1.attn_q.weight").data).substr((16 + 1) * 128, 128), q.substr((16 + 8) * 128, 128));
-  EXPECT_EQ(std::string_view(find("blk.1.attn_q.weight").data).substr(2 * 128, 128), q.substr(1 * 128, 128));
+  EXPECT_EQ(std::string_view(find("blk.1.attn_q.weight").data).substr((16 + 1) * 128, 128),
+            q.substr((16 + 8) * 128, 128));
+  EXPECT_EQ(std::string_view(find("blk.1.attn_q.weight").data).substr(2 * 128, 128),
+            q.substr(1 * 128, 128));
   const std::string_view k = canonical("model.layers.1.self_attn.k_proj.weight");
-  EXPECT_EQ(std::string_view(find("blk.1.attn_k.weight").data).substr(3 * 128, 128), k.substr(9 * 128, 128));
+  EXPECT_EQ(std::string_view(find("blk.1.attn_k.weight").data).substr(3 * 128, 128),
+            k.substr(9 * 128, 128));
   EXPECT_EQ(find("blk.1.attn_v.weight").data, canonical("model.layers.1.self_attn.v_proj.weight"));
 }
 
@@ -147,8 +159,8 @@ TEST(Checkpoint, GgufRopeDivisorsFollowTheLlama3Formula) {
   ASSERT_TRUE(gguf.ok()) << gguf.error().ToString();
   const std::vector<float>& divisors = (*gguf)->config().rope.frequency_divisors;
   ASSERT_EQ(divisors.size(), 16u);
-  EXPECT_EQ(divisors[0], 1.0f);    // wavelength 2 pi, below 64 / 4
-  EXPECT_EQ(divisors[15], 8.0f);   // wavelength above 64 / 1
+  EXPECT_EQ(divisors[0], 1.0f);   // wavelength 2 pi, below 64 / 4
+  EXPECT_EQ(divisors[15], 8.0f);  // wavelength above 64 / 1
   // Pair 2: wavelength 2 pi 500000^(1/8) = 32.4, so smooth = (64/32.4 - 1) / 3.
   const double smooth = (64.0 / (2 * M_PI * std::pow(500000.0, 0.125)) - 1.0) / 3.0;
   EXPECT_FLOAT_EQ(divisors[2], static_cast<float>(1.0 / ((1.0 - smooth) / 8.0 + smooth)));
@@ -156,7 +168,8 @@ TEST(Checkpoint, GgufRopeDivisorsFollowTheLlama3Formula) {
 }
 
 TEST(Checkpoint, QuantizedMatricesOpenFromGguf) {
-  // The golden with every matrix of a column count divisible by 32 replaced by zero blocks of each type in turn.
+  // The golden with every matrix of a column count divisible by 32 replaced by zero blocks of each
+  // type in turn.
   const auto folder = OpenGolden("llama");
   GgufBuilder builder = LlamaGguf(*folder);
   const DType types[] = {DType::kQ8_0, DType::kQ4_0, DType::kQ4_1, DType::kF16, DType::kF32};
@@ -165,8 +178,10 @@ TEST(Checkpoint, QuantizedMatricesOpenFromGguf) {
     if (tensor.dims.size() != 2) continue;
     const DType dtype = types[next++ % std::size(types)];
     tensor.type = FindGgmlType(dtype)->number;
-    tensor.data = std::string(static_cast<std::size_t>(RowBytes(dtype, tensor.dims[0]) * tensor.dims[1]), '\0');
-    for (std::size_t i = 0; i < tensor.data.size(); i += 7) tensor.data[i] = static_cast<char>(i / 7);
+    tensor.data = std::string(
+        static_cast<std::size_t>(RowBytes(dtype, tensor.dims[0]) * tensor.dims[1]), '\0');
+    for (std::size_t i = 0; i < tensor.data.size(); i += 7)
+      tensor.data[i] = static_cast<char>(i / 7);
   }
   const auto gguf = OpenGguf(builder);
   ASSERT_TRUE(gguf.ok()) << gguf.error().ToString();
@@ -219,7 +234,8 @@ TEST(Checkpoint, ATensorMissingOrStrayOrMisshapenIsNamed) {
   }
 
   const std::vector<std::byte> bytes(128);
-  for (const char* name : {"model.layers.0.self_attn.q_proj.bias", "model.layers.4.input_layernorm.weight", "extra"}) {
+  for (const char* name :
+       {"model.layers.0.self_attn.q_proj.bias", "model.layers.4.input_layernorm.weight", "extra"}) {
     std::vector<TensorView> tensors = all;
     tensors.push_back({name, DType::kBF16, {64}, bytes, nullptr});
     const auto stray = OpenCopy(folder, "llama", tensors);
@@ -228,7 +244,8 @@ TEST(Checkpoint, ATensorMissingOrStrayOrMisshapenIsNamed) {
     EXPECT_EQ(stray.error().field, name);
   }
   std::vector<TensorView> tensors = all;
-  tensors.push_back({"model.layers.0.self_attn.rotary_emb.inv_freq", DType::kF32, {32}, bytes, nullptr});
+  tensors.push_back(
+      {"model.layers.0.self_attn.rotary_emb.inv_freq", DType::kF32, {32}, bytes, nullptr});
   const auto harmless = OpenCopy(folder, "llama", tensors);
   ASSERT_TRUE(harmless.ok()) << harmless.error().ToString();
   EXPECT_EQ((*harmless)->tensors().size(), all.size());
@@ -264,7 +281,8 @@ TEST(Checkpoint, TheHeadIsTiedByTheWholeFile) {
   const auto golden = OpenGolden("llama");
   std::vector<TensorView> tensors = TensorList(*golden);
   // Untied by the config, but no head in the file.
-  const auto no_head = OpenCopy(folder, "llama", tensors, [](Json& config) { config["tie_word_embeddings"] = false; });
+  const auto no_head = OpenCopy(folder, "llama", tensors,
+                                [](Json& config) { config["tie_word_embeddings"] = false; });
   ASSERT_FALSE(no_head.ok());
   EXPECT_EQ(no_head.error().field, "lm_head.weight");
   // Tied, and the file repeats the embedding: the copy is dropped.
@@ -282,7 +300,8 @@ TEST(Checkpoint, TheHeadIsTiedByTheWholeFile) {
   ASSERT_FALSE(differs.ok());
   EXPECT_EQ(differs.error().field, "lm_head.weight");
   // The same tensors untied are a model.
-  const auto untied = OpenCopy(folder, "llama", tensors, [](Json& config) { config["tie_word_embeddings"] = false; });
+  const auto untied = OpenCopy(folder, "llama", tensors,
+                               [](Json& config) { config["tie_word_embeddings"] = false; });
   ASSERT_TRUE(untied.ok()) << untied.error().ToString();
   EXPECT_FALSE((*untied)->config().tied_head);
 }
@@ -293,7 +312,8 @@ TEST(Checkpoint, GgufStrayAndMissingTensorsAreNamed) {
   stray.AddTensor("blk.0.attn_q.bias", DType::kF32, {64}, std::vector<std::byte>(256));
   EXPECT_EQ(OpenGguf(stray).error().field, "blk.0.attn_q.bias");
   GgufBuilder missing = whole;
-  std::erase_if(missing.tensors, [](const GgufTensor& tensor) { return tensor.name == "blk.3.ffn_up.weight"; });
+  std::erase_if(missing.tensors,
+                [](const GgufTensor& tensor) { return tensor.name == "blk.3.ffn_up.weight"; });
   EXPECT_EQ(OpenGguf(missing).error().field, "blk.3.ffn_up.weight");
   GgufBuilder more_layers = whole;
   more_layers.Erase("llama.block_count").AddU32("llama.block_count", 5);
@@ -310,7 +330,8 @@ TEST(Checkpoint, EveryTruncationOfAWholeModelFails) {
   const std::string bytes = LlamaGguf(*OpenGolden("llama")).Bytes();
   const Folder folder;
   for (std::size_t size = 0; size < bytes.size(); size += 1 + size / 8) {
-    const auto opened = Checkpoint::Open(folder.Write("model.gguf", std::string_view(bytes).substr(0, size)));
+    const auto opened =
+        Checkpoint::Open(folder.Write("model.gguf", std::string_view(bytes).substr(0, size)));
     ASSERT_FALSE(opened.ok()) << size;
     EXPECT_EQ(opened.error().code, ErrorCode::kCorrupt) << size;
   }
@@ -326,9 +347,12 @@ TEST(Checkpoint, PathsThatAreNoModelSayWhatToDo) {
   EXPECT_EQ(error(folder.path("absent.gguf")).code, ErrorCode::kNotFound);
   EXPECT_EQ(error("").code, ErrorCode::kNotFound);
   EXPECT_EQ(error("/dev/null").code, ErrorCode::kInvalidArgument);
+  ASSERT_EQ(mkfifo(folder.path("pipe.gguf").c_str(), 0600), 0);
+  EXPECT_EQ(error(folder.path("pipe.gguf")).code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(error(folder.Write("notes.txt", "hello, world")).code, ErrorCode::kCorrupt);
   EXPECT_NE(error(folder.path()).message.find("config.json"), std::string::npos);
-  EXPECT_EQ(error(std::string(kGoldens) + "llama/model.safetensors").code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(error(std::string(kGoldens) + "llama/model.safetensors").code,
+            ErrorCode::kInvalidArgument);
 
   folder.Write("config.json", "{\"model_type\":");
   EXPECT_EQ(error(folder.path()).code, ErrorCode::kCorrupt);

@@ -14,11 +14,13 @@ Status CheckRange(std::int64_t value, std::int64_t most, std::string_view key) {
 
 Status CheckTokenId(std::int64_t id, std::int64_t vocab_size, std::string_view key) {
   if (id >= 0 && id < vocab_size) return {};
-  return Fail(ErrorCode::kCorrupt, std::string(key), "names token {}; the vocabulary has {}", id, vocab_size);
+  return Fail(ErrorCode::kCorrupt, std::string(key), "names token {}; the vocabulary has {}", id,
+              vocab_size);
 }
 
 Error WrongType(std::string_view key, const Json& value, std::string_view expected) {
-  return Fail(ErrorCode::kCorrupt, std::string(key), "is of type {}; {} expected", value.type_name(), expected);
+  return Fail(ErrorCode::kCorrupt, std::string(key), "is of type {}; {} expected",
+              value.type_name(), expected);
 }
 
 }  // namespace
@@ -33,27 +35,35 @@ Status CheckConfig(const ModelConfig& config, const ConfigKeys& keys) {
   ISOBIT_TRY(CheckRange(config.vocab_size, kMaxVocabSize, keys.vocab_size));
   ISOBIT_TRY(CheckRange(config.max_positions, kMaxPositions, keys.max_positions));
   if (config.num_heads % config.num_kv_heads != 0) {
-    return Fail(ErrorCode::kCorrupt, std::string(keys.num_kv_heads), "is {}, which does not divide the {} query heads",
-                config.num_kv_heads, config.num_heads);
+    return Fail(ErrorCode::kCorrupt, std::string(keys.num_kv_heads),
+                "is {}, which does not divide the {} query heads", config.num_kv_heads,
+                config.num_heads);
   }
   if (config.head_dim % 2 != 0) {
-    return Fail(ErrorCode::kCorrupt, std::string(keys.head_dim), "is {}; rotary embeddings need an even number", config.head_dim);
+    return Fail(ErrorCode::kCorrupt, std::string(keys.head_dim),
+                "is {}; rotary embeddings need an even number", config.head_dim);
   }
   if (!(config.norm_eps > 0.0f && config.norm_eps < 1.0f)) {
-    return Fail(ErrorCode::kCorrupt, std::string(keys.norm_eps), "is {}; a number above 0 and below 1 expected", config.norm_eps);
+    return Fail(ErrorCode::kCorrupt, std::string(keys.norm_eps),
+                "is {}; a number above 0 and below 1 expected", config.norm_eps);
   }
   if (!(config.rope.theta > 1.0 && config.rope.theta <= std::numeric_limits<float>::max())) {
-    return Fail(ErrorCode::kCorrupt, std::string(keys.rope_theta), "is {}; a finite number above 1 expected", config.rope.theta);
+    return Fail(ErrorCode::kCorrupt, std::string(keys.rope_theta),
+                "is {}; a finite number above 1 expected", config.rope.theta);
   }
-  for (const std::int32_t id : config.eos_token_ids) ISOBIT_TRY(CheckTokenId(id, config.vocab_size, keys.eos_token_id));
-  if (config.bos_token_id.has_value()) ISOBIT_TRY(CheckTokenId(*config.bos_token_id, config.vocab_size, keys.bos_token_id));
+  for (const std::int32_t id : config.eos_token_ids)
+    ISOBIT_TRY(CheckTokenId(id, config.vocab_size, keys.eos_token_id));
+  if (config.bos_token_id.has_value())
+    ISOBIT_TRY(CheckTokenId(*config.bos_token_id, config.vocab_size, keys.bos_token_id));
   return {};
 }
 
 Result<std::int64_t> ReadInteger(const Json& value, std::string_view key) {
   if (!value.is_number_integer()) return WrongType(key, value, "an integer");
-  if (value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()}) {
-    return Fail(ErrorCode::kCorrupt, std::string(key), "is {}, far out of range", value.get<std::uint64_t>());
+  if (value.is_number_unsigned() &&
+      value.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()}) {
+    return Fail(ErrorCode::kCorrupt, std::string(key), "is {}, far out of range",
+                value.get<std::uint64_t>());
   }
   return value.get<std::int64_t>();
 }
@@ -61,7 +71,8 @@ Result<std::int64_t> ReadInteger(const Json& value, std::string_view key) {
 Result<double> ReadNumber(const Json& value, std::string_view key) {
   if (!value.is_number()) return WrongType(key, value, "a number");
   const double number = value.get<double>();
-  if (!std::isfinite(number)) return Fail(ErrorCode::kCorrupt, std::string(key), "is not a finite number");
+  if (!std::isfinite(number))
+    return Fail(ErrorCode::kCorrupt, std::string(key), "is not a finite number");
   return number;
 }
 
@@ -86,7 +97,8 @@ Status AppendTokenIds(const Json& value, std::string_view key, std::vector<std::
   }
   ISOBIT_ASSIGN(const std::int64_t id, ReadInteger(value, key));
   if (id < 0 || id > std::numeric_limits<std::int32_t>::max()) {
-    return Fail(ErrorCode::kCorrupt, std::string(key), "names token {}, which cannot be a token", id);
+    return Fail(ErrorCode::kCorrupt, std::string(key), "names token {}, which cannot be a token",
+                id);
   }
   ids.push_back(static_cast<std::int32_t>(id));
   return {};

@@ -17,7 +17,8 @@ Json Parse(std::string_view text) {
 
 // The old dialect, as SmolLM2's own config.json has it.
 Json OldDialect() {
-  return Parse(R"({"architectures":["LlamaForCausalLM"],"attention_bias":false,"attention_dropout":0.0,"bos_token_id":1,
+  return Parse(
+      R"({"architectures":["LlamaForCausalLM"],"attention_bias":false,"attention_dropout":0.0,"bos_token_id":1,
     "eos_token_id":2,"hidden_act":"silu","hidden_size":576,"initializer_range":0.041666666666666664,"intermediate_size":1536,
     "is_llama_config":true,"max_position_embeddings":8192,"mlp_bias":false,"model_type":"llama","num_attention_heads":9,
     "num_hidden_layers":30,"num_key_value_heads":3,"pad_token_id":2,"pretraining_tp":1,"rms_norm_eps":1e-05,
@@ -27,7 +28,8 @@ Json OldDialect() {
 }
 
 Json NewDialect() {
-  return Parse(R"({"architectures":["LlamaForCausalLM"],"bos_token_id":0,"dtype":"bfloat16","eos_token_id":[1,5],"head_dim":32,
+  return Parse(
+      R"({"architectures":["LlamaForCausalLM"],"bos_token_id":0,"dtype":"bfloat16","eos_token_id":[1,5],"head_dim":32,
     "hidden_act":"silu","hidden_size":64,"intermediate_size":160,"max_position_embeddings":512,"model_type":"llama",
     "num_attention_heads":4,"num_hidden_layers":4,"num_key_value_heads":2,"rms_norm_eps":1e-06,"vocab_size":512,
     "rope_parameters":{"factor":8.0,"high_freq_factor":4.0,"low_freq_factor":1.0,"original_max_position_embeddings":64,
@@ -55,7 +57,8 @@ TEST(ConfigJson, ReadsTheOldDialect) {
 }
 
 TEST(ConfigJson, ReadsTheNewDialect) {
-  const auto config = ConfigFromJson(NewDialect(), Parse(R"({"eos_token_id":[9,1],"temperature":0.6})"));
+  const auto config =
+      ConfigFromJson(NewDialect(), Parse(R"({"eos_token_id":[9,1],"temperature":0.6})"));
   ASSERT_TRUE(config.ok()) << config.error().ToString();
   EXPECT_EQ(config->head_dim, 32);  // not hidden / heads
   EXPECT_FALSE(config->tied_head);
@@ -84,7 +87,8 @@ TEST(ConfigJson, OldAndNewSpellingOfLlama3ScalingAgree) {
 
 TEST(ConfigJson, ReadsTheGoldens) {
   for (const char* name : {"llama", "llama3-rope"}) {
-    const auto text = ReadFile(std::string(ISOBIT_SOURCE_DIR "/tests/golden/") + name + "/config.json");
+    const auto text =
+        ReadFile(std::string(ISOBIT_SOURCE_DIR "/tests/golden/") + name + "/config.json");
     ASSERT_TRUE(text.ok());
     const auto config = ConfigFromJson(Parse(*text), Json());
     EXPECT_TRUE(config.ok()) << config.error().ToString();
@@ -93,8 +97,9 @@ TEST(ConfigJson, ReadsTheGoldens) {
 
 TEST(ConfigJson, AbsentOptionalKeysHaveTheirDefaults) {
   Json json = OldDialect();
-  for (const char* key : {"num_key_value_heads", "tie_word_embeddings", "rope_theta", "rope_scaling", "bos_token_id", "eos_token_id",
-                          "hidden_act", "architectures", "pretraining_tp"}) {
+  for (const char* key :
+       {"num_key_value_heads", "tie_word_embeddings", "rope_theta", "rope_scaling", "bos_token_id",
+        "eos_token_id", "hidden_act", "architectures", "pretraining_tp"}) {
     json.erase(key);
   }
   const auto config = ConfigFromJson(json, Json());
@@ -124,26 +129,38 @@ const RefusedCase kRefused[] = {
     {"hidden_act", kUnsupported, "hidden_act", R"({"hidden_act":"gelu"})"},
     {"pretraining_tp", kUnsupported, "pretraining_tp", R"({"pretraining_tp":2})"},
     {"sliding_window", kUnsupported, "sliding_window", R"({"sliding_window":4096})"},
-    {"quantization_config", kUnsupported, "quantization_config", R"({"quantization_config":{"quant_method":"gptq"}})"},
+    {"quantization_config", kUnsupported, "quantization_config",
+     R"({"quantization_config":{"quant_method":"gptq"}})"},
     {"rope_interleaved", kUnsupported, "rope_interleaved", R"({"rope_interleaved":true})"},
-    {"partial_rotary_factor", kUnsupported, "partial_rotary_factor", R"({"partial_rotary_factor":0.5})"},
+    {"partial_rotary_factor", kUnsupported, "partial_rotary_factor",
+     R"({"partial_rotary_factor":0.5})"},
     {"unknown_key", kUnsupported, "logit_scale", R"({"logit_scale":2.0})"},
     {"empty_key", kUnsupported, "config.json", R"({"":1})"},
     {"unknown_null_key", kUnsupported, "novel", R"({"novel":null})"},
-    {"layer_types", kUnsupported, "layer_types", R"({"layer_types":["full_attention","sliding_attention"]})"},
+    {"layer_types", kUnsupported, "layer_types",
+     R"({"layer_types":["full_attention","sliding_attention"]})"},
     {"other_family", kUnsupported, "model_type", R"({"model_type":"qwen3"})"},
-    {"other_head", kUnsupported, "architectures", R"({"architectures":["LlamaForSequenceClassification"]})"},
-    {"rope_yarn", kUnsupported, "rope_parameters.rope_type", R"({"rope_parameters":{"rope_type":"yarn","factor":4.0}})"},
-    {"rope_linear", kUnsupported, "rope_parameters.rope_type", R"({"rope_parameters":{"rope_type":"linear","factor":1.0}})"},
-    {"rope_unknown_key", kUnsupported, "rope_parameters.mscale", R"({"rope_parameters":{"rope_type":"default","mscale":1.0}})"},
-    {"rope_factor_of_default", kUnsupported, "rope_parameters.factor", R"({"rope_parameters":{"rope_type":"default","factor":2.0}})"},
-    {"rope_per_layer_type", kUnsupported, "rope_parameters.full_attention", R"({"rope_parameters":{"full_attention":{}}})"},
-    {"rope_partial", kUnsupported, "rope_parameters.partial_rotary_factor", R"({"rope_parameters":{"partial_rotary_factor":0.25}})"},
+    {"other_head", kUnsupported, "architectures",
+     R"({"architectures":["LlamaForSequenceClassification"]})"},
+    {"rope_yarn", kUnsupported, "rope_parameters.rope_type",
+     R"({"rope_parameters":{"rope_type":"yarn","factor":4.0}})"},
+    {"rope_linear", kUnsupported, "rope_parameters.rope_type",
+     R"({"rope_parameters":{"rope_type":"linear","factor":1.0}})"},
+    {"rope_unknown_key", kUnsupported, "rope_parameters.mscale",
+     R"({"rope_parameters":{"rope_type":"default","mscale":1.0}})"},
+    {"rope_factor_of_default", kUnsupported, "rope_parameters.factor",
+     R"({"rope_parameters":{"rope_type":"default","factor":2.0}})"},
+    {"rope_per_layer_type", kUnsupported, "rope_parameters.full_attention",
+     R"({"rope_parameters":{"full_attention":{}}})"},
+    {"rope_partial", kUnsupported, "rope_parameters.partial_rotary_factor",
+     R"({"rope_parameters":{"partial_rotary_factor":0.25}})"},
     {"rope_text", kCorrupt, "rope_parameters", R"({"rope_parameters":"llama3"})"},
     {"rope_two_dialects", kCorrupt, "rope_scaling", R"({"rope_scaling":{"rope_type":"default"}})"},
     {"rope_two_thetas", kCorrupt, "rope_theta", R"({"rope_theta":10000.0})"},
-    {"rope_two_types", kCorrupt, "rope_parameters.rope_type", R"({"rope_parameters":{"rope_type":"default","type":"llama3"}})"},
-    {"rope_no_factor", kCorrupt, "rope_parameters.factor", R"({"rope_parameters":{"rope_type":"llama3"}})"},
+    {"rope_two_types", kCorrupt, "rope_parameters.rope_type",
+     R"({"rope_parameters":{"rope_type":"default","type":"llama3"}})"},
+    {"rope_no_factor", kCorrupt, "rope_parameters.factor",
+     R"({"rope_parameters":{"rope_type":"llama3"}})"},
     {"rope_no_positions", kCorrupt, "rope_parameters.original_max_position_embeddings",
      R"({"rope_parameters":{"rope_type":"llama3","factor":8,"low_freq_factor":1,"high_freq_factor":4}})"},
     {"rope_equal_factors", kCorrupt, "rope_parameters.high_freq_factor",
@@ -190,18 +207,22 @@ TEST_P(ConfigJsonRefuses, ByTheKeysName) {
   for (const auto& [key, value] : patch.items()) json[key] = value;
   const auto config = ConfigFromJson(json, Json());
   ASSERT_FALSE(config.ok());
-  EXPECT_EQ(ErrorCodeName(config.error().code), std::string(ErrorCodeName(GetParam().code))) << config.error().ToString();
+  EXPECT_EQ(ErrorCodeName(config.error().code), std::string(ErrorCodeName(GetParam().code)))
+      << config.error().ToString();
   EXPECT_EQ(config.error().field, GetParam().field) << config.error().ToString();
   EXPECT_FALSE(config.error().message.empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ConfigJsonRefuses, testing::ValuesIn(kRefused),
-                         [](const testing::TestParamInfo<RefusedCase>& info) { return std::string(info.param.name); });
+                         [](const testing::TestParamInfo<RefusedCase>& info) {
+                           return std::string(info.param.name);
+                         });
 
 TEST(ConfigJson, RefusesOtherThanObjects) {
   EXPECT_EQ(ConfigFromJson(Json::array(), Json()).error().field, "config.json");
   EXPECT_EQ(ConfigFromJson(NewDialect(), Json(5)).error().field, "generation_config.json");
-  EXPECT_EQ(ConfigFromJson(NewDialect(), Parse(R"({"eos_token_id":600})")).error().field, "eos_token_id");
+  EXPECT_EQ(ConfigFromJson(NewDialect(), Parse(R"({"eos_token_id":600})")).error().field,
+            "eos_token_id");
 }
 
 }  // namespace

@@ -18,14 +18,17 @@ std::string Encode(T value) {
 
 std::uint32_t Code(GgufValueType type) { return static_cast<std::uint32_t>(type); }
 
-// What the frequency of rotary pair i is divided by under llama3 scaling: 1 for short wavelengths, factor for long ones, between them
-// the reciprocal of a blend.
+// What the frequency of rotary pair i is divided by under llama3 scaling: 1 for short wavelengths,
+// factor for long ones, between them the reciprocal of a blend.
 float Llama3Divisor(const RopeConfig& rope, std::int64_t head_dim, std::int64_t i) {
-  const double wavelength = 2 * std::numbers::pi * std::pow(rope.theta, 2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
+  const double wavelength =
+      2 * std::numbers::pi *
+      std::pow(rope.theta, 2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
   const double positions = static_cast<double>(rope.original_max_positions);
   if (wavelength < positions / rope.high_freq_factor) return 1.0f;
   if (wavelength > positions / rope.low_freq_factor) return static_cast<float>(rope.factor);
-  const double smooth = (positions / wavelength - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor);
+  const double smooth = (positions / wavelength - rope.low_freq_factor) /
+                        (rope.high_freq_factor - rope.low_freq_factor);
   return static_cast<float>(1.0 / ((1.0 - smooth) / rope.factor + smooth));
 }
 
@@ -40,7 +43,9 @@ GgufBuilder& GgufBuilder::AddI32(std::string_view key, std::int32_t value) {
 GgufBuilder& GgufBuilder::AddU64(std::string_view key, std::uint64_t value) {
   return AddRaw(key, Code(GgufValueType::kU64), Encode(value));
 }
-GgufBuilder& GgufBuilder::AddF32(std::string_view key, float value) { return AddRaw(key, Code(GgufValueType::kF32), Encode(value)); }
+GgufBuilder& GgufBuilder::AddF32(std::string_view key, float value) {
+  return AddRaw(key, Code(GgufValueType::kF32), Encode(value));
+}
 GgufBuilder& GgufBuilder::AddBool(std::string_view key, bool value) {
   return AddRaw(key, Code(GgufValueType::kBool), Encode(static_cast<std::uint8_t>(value)));
 }
@@ -64,18 +69,22 @@ GgufBuilder& GgufBuilder::AddRaw(std::string_view key, std::uint32_t type, std::
   return *this;
 }
 
-GgufBuilder& GgufBuilder::AddTensor(std::string_view name, DType dtype, const Shape& shape, std::span<const std::byte> data) {
+GgufBuilder& GgufBuilder::AddTensor(std::string_view name, DType dtype, const Shape& shape,
+                                    std::span<const std::byte> data) {
   const GgmlType* type = FindGgmlType(dtype);
   ISOBIT_CHECK(type != nullptr, "{} has no ggml type", Name(dtype));
-  GgufTensor tensor{.name = std::string(name), .dims = {}, .type = type->number, .data = {}, .offset = {}};
-  for (auto dim = shape.rbegin(); dim != shape.rend(); ++dim) tensor.dims.push_back(static_cast<std::uint64_t>(*dim));
+  GgufTensor tensor{
+      .name = std::string(name), .dims = {}, .type = type->number, .data = {}, .offset = {}};
+  for (auto dim = shape.rbegin(); dim != shape.rend(); ++dim)
+    tensor.dims.push_back(static_cast<std::uint64_t>(*dim));
   tensor.data.assign(reinterpret_cast<const char*>(data.data()), data.size());
   tensors.push_back(std::move(tensor));
   return *this;
 }
 
 GgufBuilder& GgufBuilder::Erase(std::string_view key) {
-  const auto found = std::find_if(pairs.begin(), pairs.end(), [&](const GgufPair& pair) { return pair.key == key; });
+  const auto found = std::find_if(pairs.begin(), pairs.end(),
+                                  [&](const GgufPair& pair) { return pair.key == key; });
   ISOBIT_CHECK(found != pairs.end(), "no key {}", key);
   pairs.erase(found);
   return *this;
@@ -83,7 +92,10 @@ GgufBuilder& GgufBuilder::Erase(std::string_view key) {
 
 std::string GgufBuilder::Bytes() const {
   ByteWriter out;
-  out.Raw(magic).Number(version).Number(num_tensors.value_or(tensors.size())).Number(num_keys.value_or(pairs.size()));
+  out.Raw(magic)
+      .Number(version)
+      .Number(num_tensors.value_or(tensors.size()))
+      .Number(num_keys.value_or(pairs.size()));
   for (const GgufPair& pair : pairs) out.String(pair.key).Number(pair.type).Raw(pair.value);
   std::uint64_t offset = 0;
   for (const GgufTensor& tensor : tensors) {
@@ -115,19 +127,24 @@ GgufBuilder LlamaGguf(const Checkpoint& checkpoint) {
       .AddF32("llama.rope.freq_base", static_cast<float>(config.rope.theta))
       .AddF32("llama.attention.layer_norm_rms_epsilon", config.norm_eps)
       .AddU32("llama.vocab_size", u32(config.vocab_size));
-  if (!config.eos_token_ids.empty()) builder.AddU32("tokenizer.ggml.eos_token_id", u32(config.eos_token_ids.front()));
-  if (config.bos_token_id.has_value()) builder.AddU32("tokenizer.ggml.bos_token_id", u32(*config.bos_token_id));
+  if (!config.eos_token_ids.empty())
+    builder.AddU32("tokenizer.ggml.eos_token_id", u32(config.eos_token_ids.front()));
+  if (config.bos_token_id.has_value())
+    builder.AddU32("tokenizer.ggml.bos_token_id", u32(*config.bos_token_id));
 
   std::vector<float> divisors = config.rope.frequency_divisors;
   if (config.rope.scaling == RopeScaling::kLlama3) {
-    for (std::int64_t i = 0; i < config.head_dim / 2; ++i) divisors.push_back(Llama3Divisor(config.rope, config.head_dim, i));
+    for (std::int64_t i = 0; i < config.head_dim / 2; ++i)
+      divisors.push_back(Llama3Divisor(config.rope, config.head_dim, i));
   }
   if (!divisors.empty()) {
-    builder.AddTensor(kGgufRopeDivisors, DType::kF32, {config.head_dim / 2}, std::as_bytes(std::span(divisors)));
+    builder.AddTensor(kGgufRopeDivisors, DType::kF32, {config.head_dim / 2},
+                      std::as_bytes(std::span(divisors)));
   }
   for (const ExpectedTensor& one : LlamaTensors(config)) {
     const TensorView& tensor = checkpoint.tensor(one.name);
-    const TensorView stored = one.gguf_permuted_heads > 0 ? PermuteRows(tensor, one.gguf_permuted_heads) : tensor;
+    const TensorView stored =
+        one.gguf_permuted_heads > 0 ? PermuteRows(tensor, one.gguf_permuted_heads) : tensor;
     builder.AddTensor(one.gguf_name, stored.dtype, stored.shape, stored.data);
   }
   return builder;

@@ -1,5 +1,6 @@
-// GGUF builder: metadata and tensors to the bytes of a GGUF file. Writes what it is told, wrong counts and offsets included, so that
-// tests can make hostile files with it; told nothing odd, it writes a valid file.
+// GGUF builder: metadata and tensors to the bytes of a GGUF file. Writes what it is told, wrong
+// counts and offsets included, so that tests can make hostile files with it; told nothing odd, it
+// writes a valid file.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +32,9 @@ class ByteWriter {
     return *this;
   }
   // GGUF's string: u64 length, then the bytes.
-  ByteWriter& String(std::string_view text) { return Number(static_cast<std::uint64_t>(text.size())).Raw(text); }
+  ByteWriter& String(std::string_view text) {
+    return Number(static_cast<std::uint64_t>(text.size())).Raw(text);
+  }
   ByteWriter& Pad(std::size_t alignment) {
     bytes_.resize((bytes_.size() + alignment - 1) / alignment * alignment);
     return *this;
@@ -65,7 +68,8 @@ class GgufBuilder {
   std::uint32_t version = 3;
   std::optional<std::uint64_t> num_tensors;
   std::optional<std::uint64_t> num_keys;
-  std::uint64_t alignment = kDefaultGgufAlignment;  // of the layout; a "general.alignment" key is the caller's
+  std::uint64_t alignment =
+      kDefaultGgufAlignment;  // of the layout; a "general.alignment" key is the caller's
   std::vector<GgufPair> pairs;
   std::vector<GgufTensor> tensors;
 
@@ -79,7 +83,8 @@ class GgufBuilder {
   GgufBuilder& AddI32s(std::string_view key, const std::vector<std::int32_t>& values);
   GgufBuilder& AddRaw(std::string_view key, std::uint32_t type, std::string value);
   // shape outermost first; dtype must have a ggml number.
-  GgufBuilder& AddTensor(std::string_view name, DType dtype, const Shape& shape, std::span<const std::byte> data);
+  GgufBuilder& AddTensor(std::string_view name, DType dtype, const Shape& shape,
+                         std::span<const std::byte> data);
 
   // Replaces or removes a pair by key; CHECKs that it exists.
   GgufBuilder& Erase(std::string_view key);
@@ -87,8 +92,9 @@ class GgufBuilder {
   std::string Bytes() const;
 };
 
-// The GGUF file that says what checkpoint (family llama) says: llama.cpp's keys and names, q and k rows permuted as its converter
-// does, llama3 scaling as rope_freqs.weight. No tokenizer. The same weights digest when read back.
+// The GGUF file that says what checkpoint (family llama) says: llama.cpp's keys and names, q and k
+// rows permuted as its converter does, llama3 scaling as rope_freqs.weight. No tokenizer. The same
+// weights digest when read back.
 GgufBuilder LlamaGguf(const Checkpoint& checkpoint);
 
 }  // namespace isobit

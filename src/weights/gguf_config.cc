@@ -32,8 +32,11 @@ constexpr std::string_view kRopeDims = "llama.rope.dimension_count";
 constexpr std::string_view kScalingType = "llama.rope.scaling.type";
 
 constexpr std::string_view kUnderstood[] = {
-    kKeys.num_layers, kKeys.hidden_size,   kKeys.intermediate_size, kKeys.num_heads,  kKeys.num_kv_heads, kKeys.head_dim, kKeys.vocab_size,
-    kKeys.max_positions, kKeys.norm_eps, kKeys.rope_theta,        kValueLength,     kRopeDims,          kScalingType,
+    kKeys.num_layers, kKeys.hidden_size,   kKeys.intermediate_size,
+    kKeys.num_heads,  kKeys.num_kv_heads,  kKeys.head_dim,
+    kKeys.vocab_size, kKeys.max_positions, kKeys.norm_eps,
+    kKeys.rope_theta, kValueLength,        kRopeDims,
+    kScalingType,
 };
 
 // Keys that would change a value, in the settings that do not: numbers compare as numbers.
@@ -51,14 +54,17 @@ constexpr FixedKey kFixed[] = {
     {"llama.rope.scaling.factor", "1.0|0.0"},
     {"llama.rope.scale_linear", "1.0|0.0"},
     {"llama.rope.scaling.attn_factor", "1.0"},
-    // Where the writer names a layout at all, it is this one: rotary pairs side by side, as every llama file has them.
+    // Where the writer names a layout at all, it is this one: rotary pairs side by side, as every
+    // llama file has them.
     {"llama.tensor_data_layout", "\"Meta AI original pth\""},
 };
 
 // Matter only to a scaling type that is refused.
-constexpr std::string_view kHarmless[] = {"llama.rope.scaling.original_context_length", "llama.rope.scaling.finetuned"};
+constexpr std::string_view kHarmless[] = {"llama.rope.scaling.original_context_length",
+                                          "llama.rope.scaling.finetuned"};
 
-constexpr std::string_view kEndTokenKeys[] = {kKeys.eos_token_id, "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"};
+constexpr std::string_view kEndTokenKeys[] = {kKeys.eos_token_id, "tokenizer.ggml.eot_token_id",
+                                              "tokenizer.ggml.eom_token_id"};
 
 const Json* Find(const Json& metadata, std::string_view key) {
   const auto found = metadata.find(key);
@@ -68,7 +74,8 @@ const Json* Find(const Json& metadata, std::string_view key) {
 Result<const Json*> Required(const Json& metadata, std::string_view key) {
   const Json* value = Find(metadata, key);
   if (value != nullptr) return value;
-  return Fail(ErrorCode::kCorrupt, std::string(key), "this metadata key is missing from the GGUF file; convert the model again");
+  return Fail(ErrorCode::kCorrupt, std::string(key),
+              "this metadata key is missing from the GGUF file; convert the model again");
 }
 
 Result<std::int64_t> RequiredInteger(const Json& metadata, std::string_view key) {
@@ -82,7 +89,8 @@ Result<std::int64_t> UniformInteger(const Json& value, std::string_view key) {
   if (value.empty()) return Fail(ErrorCode::kCorrupt, std::string(key), "is an empty list");
   for (const Json& element : value) {
     if (element != value.front()) {
-      return Fail(ErrorCode::kUnsupported, std::string(key), "differs between layers, which is not done here");
+      return Fail(ErrorCode::kUnsupported, std::string(key),
+                  "differs between layers, which is not done here");
     }
   }
   return ReadInteger(value.front(), key);
@@ -97,12 +105,16 @@ bool HoldsOneOf(const Json& value, std::string_view only) {
 Status CheckKeys(const Json& metadata) {
   for (const auto& [key, value] : metadata.items()) {
     if (!std::string_view(key).starts_with(kPrefix)) continue;
-    if (std::find(std::begin(kUnderstood), std::end(kUnderstood), key) != std::end(kUnderstood)) continue;
+    if (std::find(std::begin(kUnderstood), std::end(kUnderstood), key) != std::end(kUnderstood))
+      continue;
     if (std::find(std::begin(kHarmless), std::end(kHarmless), key) != std::end(kHarmless)) continue;
-    const auto* fixed = std::find_if(std::begin(kFixed), std::end(kFixed), [&](const FixedKey& f) { return f.key == key; });
+    const auto* fixed = std::find_if(std::begin(kFixed), std::end(kFixed),
+                                     [&](const FixedKey& f) { return f.key == key; });
     if (fixed != std::end(kFixed) && HoldsOneOf(value, fixed->only)) continue;
-    return Fail(ErrorCode::kUnsupported, Printable(key), "{}; this changes what the model computes and is not done here",
-                fixed == std::end(kFixed) ? "is a key that is not known" : "is " + Printable(DumpJson(value)));
+    return Fail(ErrorCode::kUnsupported, Printable(key),
+                "{}; this changes what the model computes and is not done here",
+                fixed == std::end(kFixed) ? "is a key that is not known"
+                                          : "is " + Printable(DumpJson(value)));
   }
   return {};
 }
@@ -111,15 +123,18 @@ Status CheckFamily(const Json& metadata) {
   ISOBIT_ASSIGN(const Json* architecture, Required(metadata, "general.architecture"));
   ISOBIT_ASSIGN(const std::string family, ReadText(*architecture, "general.architecture"));
   if (family != "llama") {
-    return Fail(ErrorCode::kUnsupported, "general.architecture", "is \"{}\"; the only family read yet is \"llama\"", Printable(family));
+    return Fail(ErrorCode::kUnsupported, "general.architecture",
+                "is \"{}\"; the only family read yet is \"llama\"", Printable(family));
   }
   if (const Json* type = Find(metadata, "general.type"); type != nullptr && *type != "model") {
-    return Fail(ErrorCode::kUnsupported, "general.type", "is {}; a file of type \"model\" expected", Printable(DumpJson(*type)));
+    return Fail(ErrorCode::kUnsupported, "general.type", "is {}; a file of type \"model\" expected",
+                Printable(DumpJson(*type)));
   }
   if (const Json* count = Find(metadata, "split.count")) {
     ISOBIT_ASSIGN(const std::int64_t num_parts, ReadInteger(*count, "split.count"));
     if (num_parts > 1) {
-      return Fail(ErrorCode::kUnsupported, "split.count", "the model is split over {} files; merge them into one", num_parts);
+      return Fail(ErrorCode::kUnsupported, "split.count",
+                  "the model is split over {} files; merge them into one", num_parts);
     }
   }
   return {};
@@ -134,7 +149,8 @@ Status ReadHeadDim(const Json& metadata, ModelConfig& config) {
   } else {
     source = kKeys.num_heads;
     if (config.hidden_size % config.num_heads != 0) {
-      return Fail(ErrorCode::kCorrupt, std::string(kKeys.num_heads), "{} heads do not divide the embedding length {}", config.num_heads,
+      return Fail(ErrorCode::kCorrupt, std::string(kKeys.num_heads),
+                  "{} heads do not divide the embedding length {}", config.num_heads,
                   config.hidden_size);
     }
     config.head_dim = config.hidden_size / config.num_heads;
@@ -142,15 +158,17 @@ Status ReadHeadDim(const Json& metadata, ModelConfig& config) {
   if (const Json* length = Find(metadata, kValueLength)) {
     ISOBIT_ASSIGN(const std::int64_t value_length, ReadInteger(*length, kValueLength));
     if (value_length != config.head_dim) {
-      return Fail(ErrorCode::kUnsupported, std::string(kValueLength), "is {}, but keys have {} ({}); they must be equal here",
-                  value_length, config.head_dim, source);
+      return Fail(ErrorCode::kUnsupported, std::string(kValueLength),
+                  "is {}, but keys have {} ({}); they must be equal here", value_length,
+                  config.head_dim, source);
     }
   }
   if (const Json* dims = Find(metadata, kRopeDims)) {
     ISOBIT_ASSIGN(const std::int64_t rope_dims, ReadInteger(*dims, kRopeDims));
     if (rope_dims != config.head_dim) {
-      return Fail(ErrorCode::kUnsupported, std::string(kRopeDims), "is {} of {} dimensions of a head; partial rotation is not done here",
-                  rope_dims, config.head_dim);
+      return Fail(ErrorCode::kUnsupported, std::string(kRopeDims),
+                  "is {} of {} dimensions of a head; partial rotation is not done here", rope_dims,
+                  config.head_dim);
     }
   }
   return {};
@@ -158,15 +176,16 @@ Status ReadHeadDim(const Json& metadata, ModelConfig& config) {
 
 Status ReadRopeDivisors(const TensorView& tensor, ModelConfig& config) {
   if (tensor.dtype != DType::kF32 || tensor.shape != Shape{config.head_dim / 2}) {
-    return Fail(ErrorCode::kCorrupt, tensor.name, "is {} {}; f32 [{}] expected", Name(tensor.dtype), ToString(tensor.shape),
-                config.head_dim / 2);
+    return Fail(ErrorCode::kCorrupt, tensor.name, "is {} {}; f32 [{}] expected", Name(tensor.dtype),
+                ToString(tensor.shape), config.head_dim / 2);
   }
   std::vector<float>& divisors = config.rope.frequency_divisors;
   divisors.resize(static_cast<std::size_t>(config.head_dim / 2));
   std::memcpy(divisors.data(), tensor.data.data(), tensor.data.size());
   for (std::size_t i = 0; i < divisors.size(); ++i) {
     if (!(std::isfinite(divisors[i]) && divisors[i] > 0.0f)) {
-      return Fail(ErrorCode::kCorrupt, tensor.name, "holds {} at index {}; finite numbers above 0 expected", divisors[i], i);
+      return Fail(ErrorCode::kCorrupt, tensor.name,
+                  "holds {} at index {}; finite numbers above 0 expected", divisors[i], i);
     }
   }
   return {};
@@ -175,7 +194,8 @@ Status ReadRopeDivisors(const TensorView& tensor, ModelConfig& config) {
 Status ReadTokens(const Json& metadata, ModelConfig& config) {
   if (const Json* tokens = Find(metadata, "tokenizer.ggml.tokens")) {
     if (!tokens->is_array() || static_cast<std::int64_t>(tokens->size()) != config.vocab_size) {
-      return Fail(ErrorCode::kCorrupt, "tokenizer.ggml.tokens", "has {} entries, but {} has {} rows", tokens->size(), kGgufEmbedding,
+      return Fail(ErrorCode::kCorrupt, "tokenizer.ggml.tokens",
+                  "has {} entries, but {} has {} rows", tokens->size(), kGgufEmbedding,
                   config.vocab_size);
     }
   }
@@ -183,7 +203,8 @@ Status ReadTokens(const Json& metadata, ModelConfig& config) {
     if (const Json* id = Find(metadata, key)) {
       ISOBIT_ASSIGN(const std::int64_t checked, ReadInteger(*id, key));
       if (checked < 0 || checked >= config.vocab_size) {
-        return Fail(ErrorCode::kCorrupt, std::string(key), "names token {}; the vocabulary has {}", checked, config.vocab_size);
+        return Fail(ErrorCode::kCorrupt, std::string(key), "names token {}; the vocabulary has {}",
+                    checked, config.vocab_size);
       }
       config.eos_token_ids.push_back(static_cast<std::int32_t>(checked));
     }
@@ -192,8 +213,8 @@ Status ReadTokens(const Json& metadata, ModelConfig& config) {
   if (const Json* id = Find(metadata, kKeys.bos_token_id)) {
     ISOBIT_ASSIGN(const std::int64_t checked, ReadInteger(*id, kKeys.bos_token_id));
     if (checked < 0 || checked >= config.vocab_size) {
-      return Fail(ErrorCode::kCorrupt, std::string(kKeys.bos_token_id), "names token {}; the vocabulary has {}", checked,
-                  config.vocab_size);
+      return Fail(ErrorCode::kCorrupt, std::string(kKeys.bos_token_id),
+                  "names token {}; the vocabulary has {}", checked, config.vocab_size);
     }
     config.bos_token_id = static_cast<std::int32_t>(checked);
   }
@@ -204,13 +225,16 @@ Status ReadTokens(const Json& metadata, ModelConfig& config) {
 
 Result<ModelConfig> ConfigFromGguf(const Json& metadata, const std::vector<TensorView>& tensors) {
   const auto find_tensor = [&](std::string_view name) {
-    return std::find_if(tensors.begin(), tensors.end(), [&](const TensorView& tensor) { return tensor.name == name; });
+    return std::find_if(tensors.begin(), tensors.end(),
+                        [&](const TensorView& tensor) { return tensor.name == name; });
   };
   ISOBIT_TRY(CheckFamily(metadata));
   ISOBIT_TRY(CheckKeys(metadata));
-  if (const Json* type = Find(metadata, kScalingType); type != nullptr && *type != "none" && *type != "linear") {
+  if (const Json* type = Find(metadata, kScalingType);
+      type != nullptr && *type != "none" && *type != "linear") {
     // Linear passes because its factor must be 1, checked above.
-    return Fail(ErrorCode::kUnsupported, std::string(kScalingType), "is {}; this scaling is not done here", Printable(DumpJson(*type)));
+    return Fail(ErrorCode::kUnsupported, std::string(kScalingType),
+                "is {}; this scaling is not done here", Printable(DumpJson(*type)));
   }
 
   ModelConfig config;
@@ -236,14 +260,15 @@ Result<ModelConfig> ConfigFromGguf(const Json& metadata, const std::vector<Tenso
 
   const auto embedding = find_tensor(kGgufEmbedding);
   if (embedding == tensors.end()) {
-    return Fail(ErrorCode::kCorrupt, kGgufEmbedding, "this tensor is missing from the GGUF file; convert the model again");
+    return Fail(ErrorCode::kCorrupt, kGgufEmbedding,
+                "this tensor is missing from the GGUF file; convert the model again");
   }
   config.vocab_size = embedding->num_rows();
   if (Find(metadata, kKeys.vocab_size) != nullptr) {
     ISOBIT_ASSIGN(const std::int64_t stated, RequiredInteger(metadata, kKeys.vocab_size));
     if (stated != config.vocab_size) {
-      return Fail(ErrorCode::kCorrupt, std::string(kKeys.vocab_size), "is {}, but {} has {} rows", stated, kGgufEmbedding,
-                  config.vocab_size);
+      return Fail(ErrorCode::kCorrupt, std::string(kKeys.vocab_size), "is {}, but {} has {} rows",
+                  stated, kGgufEmbedding, config.vocab_size);
     }
   }
   config.tied_head = find_tensor(kGgufHead) == tensors.end();

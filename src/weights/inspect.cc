@@ -28,9 +28,12 @@ Totals Sum(const Checkpoint& checkpoint) {
   return totals;
 }
 
-const char* ScalingName(RopeScaling scaling) { return scaling == RopeScaling::kLlama3 ? "llama3" : "none"; }
+const char* ScalingName(RopeScaling scaling) {
+  return scaling == RopeScaling::kLlama3 ? "llama3" : "none";
+}
 
-// Digits compare as numbers, so that layer 10 comes after layer 9. Names are distinct and without leading zeros.
+// Digits compare as numbers, so that layer 10 comes after layer 9. Names are distinct and without
+// leading zeros.
 bool NaturalLess(std::string_view a, std::string_view b) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   const auto number_end = [&](std::string_view text, std::size_t i) {
@@ -52,7 +55,8 @@ bool NaturalLess(std::string_view a, std::string_view b) {
 // 98362432 -> "98,362,432"
 std::string Grouped(std::int64_t value) {
   std::string text = std::to_string(value);
-  for (auto position = static_cast<std::int64_t>(text.size()) - 3; position > 0; position -= 3) text.insert(position, ",");
+  for (auto position = static_cast<std::int64_t>(text.size()) - 3; position > 0; position -= 3)
+    text.insert(position, ",");
   return text;
 }
 
@@ -64,10 +68,12 @@ std::string Joined(const std::vector<std::int32_t>& ids) {
 
 std::string RopeText(const RopeConfig& rope) {
   std::string text = fmt::format("theta {}", rope.theta);
-  if (!rope.frequency_divisors.empty()) return text + fmt::format(", {} frequency divisors", rope.frequency_divisors.size());
+  if (!rope.frequency_divisors.empty())
+    return text + fmt::format(", {} frequency divisors", rope.frequency_divisors.size());
   if (rope.scaling == RopeScaling::kNone) return text;
-  return text + fmt::format(", llama3 x{} (low {}, high {}, original positions {})", rope.factor, rope.low_freq_factor,
-                            rope.high_freq_factor, rope.original_max_positions);
+  return text + fmt::format(", llama3 x{} (low {}, high {}, original positions {})", rope.factor,
+                            rope.low_freq_factor, rope.high_freq_factor,
+                            rope.original_max_positions);
 }
 
 }  // namespace
@@ -98,7 +104,8 @@ Json InspectJson(const Checkpoint& checkpoint, const InspectOptions& options) {
   rope["theta"] = config.rope.theta;
   rope["scaling"] = ScalingName(config.rope.scaling);
   if (!config.rope.frequency_divisors.empty()) {
-    for (const float divisor : config.rope.frequency_divisors) rope["frequency_divisors"].push_back(JsonFloat(divisor));
+    for (const float divisor : config.rope.frequency_divisors)
+      rope["frequency_divisors"].push_back(JsonFloat(divisor));
   } else if (config.rope.scaling == RopeScaling::kLlama3) {
     rope["factor"] = config.rope.factor;
     rope["low_freq_factor"] = config.rope.low_freq_factor;
@@ -110,13 +117,17 @@ Json InspectJson(const Checkpoint& checkpoint, const InspectOptions& options) {
   json["num_parameters"] = totals.num_parameters;
   json["num_tensors"] = checkpoint.tensors().size();
   json["weight_bytes"] = totals.num_bytes;
-  for (const auto& [name, sum] : totals.by_dtype) json["dtypes"][name] = {{"num_tensors", sum.first}, {"bytes", sum.second}};
+  for (const auto& [name, sum] : totals.by_dtype)
+    json["dtypes"][name] = {{"num_tensors", sum.first}, {"bytes", sum.second}};
   json["kv_bytes_per_token_bf16"] = KvBytesPerTokenBf16(config);
   if (options.with_digest) json["weights_digest"] = checkpoint.WeightsDigest();
   if (options.with_tensors) {
     Json& table = json["tensors"] = Json::array();
     for (const auto& [name, tensor] : checkpoint.tensors()) {
-      table.push_back({{"name", name}, {"dtype", Name(tensor.dtype)}, {"shape", tensor.shape}, {"bytes", tensor.data.size()}});
+      table.push_back({{"name", name},
+                       {"dtype", Name(tensor.dtype)},
+                       {"shape", tensor.shape},
+                       {"bytes", tensor.data.size()}});
     }
   }
   return json;
@@ -126,20 +137,25 @@ std::string InspectText(const Checkpoint& checkpoint, const InspectOptions& opti
   const ModelConfig& config = checkpoint.config();
   const Totals totals = Sum(checkpoint);
   std::string text;
-  const auto line = [&](std::string_view label, const std::string& value) { text += fmt::format("{:<14}{}\n", label, value); };
+  const auto line = [&](std::string_view label, const std::string& value) {
+    text += fmt::format("{:<14}{}\n", label, value);
+  };
   line("model", checkpoint.path());
   line("container", checkpoint.container());
   line("family", config.family);
   line("layers", fmt::format("{}", config.num_layers));
   line("hidden", fmt::format("{}, feed-forward {}", config.hidden_size, config.intermediate_size));
-  line("heads", fmt::format("{} query, {} KV, head_dim {}", config.num_heads, config.num_kv_heads, config.head_dim));
-  line("vocabulary", fmt::format("{}, {} head", config.vocab_size, config.tied_head ? "tied" : "untied"));
+  line("heads", fmt::format("{} query, {} KV, head_dim {}", config.num_heads, config.num_kv_heads,
+                            config.head_dim));
+  line("vocabulary",
+       fmt::format("{}, {} head", config.vocab_size, config.tied_head ? "tied" : "untied"));
   line("positions", fmt::format("{}", config.max_positions));
   line("norm eps", FormatFloat(config.norm_eps));
   line("rope", RopeText(config.rope));
   line("end tokens", Joined(config.eos_token_ids));
   line("parameters", Grouped(totals.num_parameters));
-  line("weights", fmt::format("{} bytes in {} tensors", Grouped(totals.num_bytes), checkpoint.tensors().size()));
+  line("weights", fmt::format("{} bytes in {} tensors", Grouped(totals.num_bytes),
+                              checkpoint.tensors().size()));
   for (const auto& [name, sum] : totals.by_dtype) {
     line("", fmt::format("{:<6} {:>14} bytes in {} tensors", name, Grouped(sum.second), sum.first));
   }
@@ -149,12 +165,14 @@ std::string InspectText(const Checkpoint& checkpoint, const InspectOptions& opti
 
   std::vector<const TensorView*> tensors;
   for (const auto& [name, tensor] : checkpoint.tensors()) tensors.push_back(&tensor);
-  std::sort(tensors.begin(), tensors.end(), [](const TensorView* a, const TensorView* b) { return NaturalLess(a->name, b->name); });
+  std::sort(tensors.begin(), tensors.end(),
+            [](const TensorView* a, const TensorView* b) { return NaturalLess(a->name, b->name); });
 
   // Each column as wide as its widest cell.
   std::vector<std::array<std::string, 4>> rows = {{"tensor", "dtype", "shape", "bytes"}};
   for (const TensorView* tensor : tensors) {
-    rows.push_back({tensor->name, Name(tensor->dtype), ToString(tensor->shape), Grouped(static_cast<std::int64_t>(tensor->data.size()))});
+    rows.push_back({tensor->name, Name(tensor->dtype), ToString(tensor->shape),
+                    Grouped(static_cast<std::int64_t>(tensor->data.size()))});
   }
   std::array<std::size_t, 4> widths{};
   for (const auto& row : rows) {
@@ -162,7 +180,8 @@ std::string InspectText(const Checkpoint& checkpoint, const InspectOptions& opti
   }
   text += "\n";
   for (const auto& row : rows) {
-    text += fmt::format("{:<{}}  {:<{}}  {:<{}}  {:>{}}\n", row[0], widths[0], row[1], widths[1], row[2], widths[2], row[3], widths[3]);
+    text += fmt::format("{:<{}}  {:<{}}  {:<{}}  {:>{}}\n", row[0], widths[0], row[1], widths[1],
+                        row[2], widths[2], row[3], widths[3]);
   }
   return text;
 }

@@ -1,4 +1,5 @@
-// What `isobit inspect MODEL` shows of a checkpoint: family, dimensions, bytes per dtype, KV bytes per token, every tensor.
+// What `isobit inspect MODEL` shows of a checkpoint: family, dimensions, bytes per dtype, KV bytes
+// per token, every tensor.
 #pragma once
 
 #include <string>
@@ -9,8 +10,8 @@
 namespace isobit {
 
 struct InspectOptions {
-  bool with_digest = false;   // reads all weights
-  bool with_tensors = true;   // one line per tensor
+  bool with_digest = false;  // reads all weights
+  bool with_tensors = true;  // one line per tensor
 };
 
 Json InspectJson(const Checkpoint& checkpoint, const InspectOptions& options = {});

@@ -35,7 +35,10 @@ TEST(Inspect, TextIsAligned) {
   EXPECT_NE(text.find("\nheads         4 query, 2 KV, head_dim 16\n"), std::string::npos) << text;
   EXPECT_NE(text.find("\nvocabulary    512, tied head\n"), std::string::npos);
   EXPECT_NE(text.find("\nparameters    205,376\n"), std::string::npos) << text;
-  EXPECT_NE(text.find("\nmodel.layers.0.input_layernorm.weight           bf16   [64]          128\n"), std::string::npos) << text;
+  EXPECT_NE(
+      text.find("\nmodel.layers.0.input_layernorm.weight           bf16   [64]          128\n"),
+      std::string::npos)
+      << text;
   // Every line of the table has the same length.
   const std::string table = text.substr(text.find("\n\n") + 2);
   const std::size_t width = table.find('\n');

@@ -1,4 +1,5 @@
-// Seeded mutations of small valid files: whatever the bytes, opening returns; under the address sanitizer a stray read ends the test.
+// Seeded mutations of small valid files: whatever the bytes, opening returns; under the address
+// sanitizer a stray read ends the test.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -19,7 +20,8 @@ namespace {
 
 constexpr int kNumMutants = 6000;
 
-// 1 to 4 random edits of text: a bit flipped, a byte set, eight bytes overwritten by a boundary number, a run removed or repeated.
+// 1 to 4 random edits of text: a bit flipped, a byte set, eight bytes overwritten by a boundary
+// number, a run removed or repeated.
 std::string Mutate(std::string text, std::uint32_t seed) {
   std::uint32_t counter = 0;
   const auto draw = [&](std::uint64_t bound) {
@@ -30,16 +32,25 @@ std::string Mutate(std::string text, std::uint32_t seed) {
   for (std::uint64_t edit = 0; edit < num_edits && !text.empty(); ++edit) {
     const std::size_t position = draw(text.size());
     switch (draw(5)) {
-      case 0: text[position] = static_cast<char>(text[position] ^ 1 << draw(8)); break;
-      case 1: text[position] = static_cast<char>(draw(256)); break;
+      case 0:
+        text[position] = static_cast<char>(text[position] ^ 1 << draw(8));
+        break;
+      case 1:
+        text[position] = static_cast<char>(draw(256));
+        break;
       case 2: {
-        static constexpr std::uint64_t kNumbers[] = {0, 1, 3, 31, 32, 0x7FFFFFFF, 0xFFFFFFFF, 1ull << 40, 1ull << 62, ~0ull >> 1, ~0ull};
+        static constexpr std::uint64_t kNumbers[] = {
+            0, 1, 3, 31, 32, 0x7FFFFFFF, 0xFFFFFFFF, 1ull << 40, 1ull << 62, ~0ull >> 1, ~0ull};
         const std::uint64_t number = kNumbers[draw(std::size(kNumbers))];
-        std::memcpy(text.data() + position, &number, std::min<std::size_t>(sizeof number, text.size() - position));
+        std::memcpy(text.data() + position, &number,
+                    std::min<std::size_t>(sizeof number, text.size() - position));
         break;
       }
-      case 3: text.erase(position, 1 + draw(16)); break;
-      default: text.insert(position, text.substr(position, 1 + draw(16)));
+      case 3:
+        text.erase(position, 1 + draw(16));
+        break;
+      default:
+        text.insert(position, text.substr(position, 1 + draw(16)));
     }
   }
   return text;
@@ -76,9 +87,12 @@ TEST(Mutations, OfGgufReturn) {
       .AddU32("general.alignment", 32)
       .AddStrings("tokenizer.ggml.tokens", {"a", "b"})
       .AddI32s("tokenizer.ggml.token_type", {1, 1});
-  builder.AddTensor("token_embd.weight", DType::kQ8_0, {2, 32}, std::vector<std::byte>(68, std::byte{1}));
-  builder.AddTensor("output_norm.weight", DType::kF32, {32}, std::vector<std::byte>(128, std::byte{2}));
-  builder.AddTensor("rope_freqs.weight", DType::kF32, {8}, std::vector<std::byte>(32, std::byte{3}));
+  builder.AddTensor("token_embd.weight", DType::kQ8_0, {2, 32},
+                    std::vector<std::byte>(68, std::byte{1}));
+  builder.AddTensor("output_norm.weight", DType::kF32, {32},
+                    std::vector<std::byte>(128, std::byte{2}));
+  builder.AddTensor("rope_freqs.weight", DType::kF32, {8},
+                    std::vector<std::byte>(32, std::byte{3}));
   const std::string whole = builder.Bytes();
 
   int num_read = 0;
@@ -103,10 +117,12 @@ TEST(Mutations, OfGgufReturn) {
 }
 
 TEST(Mutations, OfSafetensorsReturn) {
-  const std::string header = R"({"__metadata__":{"format":"pt"},"a":{"dtype":"BF16","shape":[2,3],"data_offsets":[0,12]},)"
-                             R"("b":{"dtype":"I32","shape":[2],"data_offsets":[12,20]},"c":{"dtype":"I8","shape":[],"data_offsets":[20,21]}})";
+  const std::string header =
+      R"({"__metadata__":{"format":"pt"},"a":{"dtype":"BF16","shape":[2,3],"data_offsets":[0,12]},)"
+      R"("b":{"dtype":"I32","shape":[2],"data_offsets":[12,20]},"c":{"dtype":"I8","shape":[],"data_offsets":[20,21]}})";
   const std::uint64_t header_size = header.size();
-  const std::string whole = std::string(reinterpret_cast<const char*>(&header_size), 8) + header + std::string(21, '\5');
+  const std::string whole =
+      std::string(reinterpret_cast<const char*>(&header_size), 8) + header + std::string(21, '\5');
   int num_read = 0;
   for (int seed = 0; seed < kNumMutants; ++seed) {
     const auto bytes = Copy(seed == 0 ? whole : Mutate(whole, static_cast<std::uint32_t>(seed)));
@@ -123,13 +139,15 @@ TEST(Mutations, OfSafetensorsReturn) {
 }
 
 TEST(Mutations, OfConfigJsonReturn) {
-  const std::string whole = R"({"model_type":"llama","hidden_size":64,"intermediate_size":160,"num_hidden_layers":4,"vocab_size":512,)"
-                            R"("num_attention_heads":4,"num_key_value_heads":2,"max_position_embeddings":512,"rms_norm_eps":1e-06,)"
-                            R"("rope_parameters":{"factor":8.0,"high_freq_factor":4.0,"low_freq_factor":1.0,)"
-                            R"("original_max_position_embeddings":64,"rope_theta":500000.0,"rope_type":"llama3"},"eos_token_id":[1,2]})";
+  const std::string whole =
+      R"({"model_type":"llama","hidden_size":64,"intermediate_size":160,"num_hidden_layers":4,"vocab_size":512,)"
+      R"("num_attention_heads":4,"num_key_value_heads":2,"max_position_embeddings":512,"rms_norm_eps":1e-06,)"
+      R"("rope_parameters":{"factor":8.0,"high_freq_factor":4.0,"low_freq_factor":1.0,)"
+      R"("original_max_position_embeddings":64,"rope_theta":500000.0,"rope_type":"llama3"},"eos_token_id":[1,2]})";
   int num_read = 0;
   for (int seed = 0; seed < kNumMutants; ++seed) {
-    const auto json = ParseJson(seed == 0 ? whole : Mutate(whole, static_cast<std::uint32_t>(seed)), "config.json");
+    const auto json = ParseJson(seed == 0 ? whole : Mutate(whole, static_cast<std::uint32_t>(seed)),
+                                "config.json");
     if (!json.ok()) {
       ExpectNamed(json.error());
       continue;

@@ -16,7 +16,8 @@
 namespace isobit {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "safetensors is read in place as little-endian");
+static_assert(std::endian::native == std::endian::little,
+              "safetensors is read in place as little-endian");
 
 constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // the reference reader's limit
 constexpr std::size_t kMaxNameBytes = 1024;
@@ -28,8 +29,10 @@ struct Entry {
   std::optional<std::vector<std::uint64_t>> offsets;  // begin, end
 };
 
-// Reads the header's JSON as events: linear in its length whatever it holds, where building a tree would not be. Accepts exactly
-//   { "__metadata__": {string: string...}, NAME: {"dtype": string, "shape": [n...], "data_offsets": [n, n]}... }
+// Reads the header's JSON as events: linear in its length whatever it holds, where building a tree
+// would not be. Accepts exactly
+//   { "__metadata__": {string: string...}, NAME: {"dtype": string, "shape": [n...], "data_offsets":
+//   [n, n]}... }
 class HeaderHandler {
  public:
   using number_integer_t = nlohmann::json::number_integer_t;
@@ -47,13 +50,16 @@ class HeaderHandler {
   bool null() { return Unexpected("null"); }
   bool boolean(bool) { return Unexpected("a boolean"); }
   bool number_integer(number_integer_t) { return Unexpected("a negative number"); }
-  bool number_float(number_float_t, const string_t&) { return Unexpected("a number that is no integer"); }
+  bool number_float(number_float_t, const string_t&) {
+    return Unexpected("a number that is no integer");
+  }
   bool binary(binary_t&) { return Unexpected("binary data"); }
 
   bool number_unsigned(number_unsigned_t value) {
     if (where_ != Where::kList) return Unexpected("a number");
     const std::size_t most = list_ == &entry_->shape ? kMaxRank : 2;
-    if ((*list_)->size() == most) return Refuse(name_, fmt::format("has more than {} numbers in \"{}\"", most, field_));
+    if ((*list_)->size() == most)
+      return Refuse(name_, fmt::format("has more than {} numbers in \"{}\"", most, field_));
     (*list_)->push_back(value);
     return true;
   }
@@ -98,11 +104,13 @@ class HeaderHandler {
     }
     field_ = key;
     if (where_ == Where::kMetadata) {
-      if (metadata.contains(field_)) return Refuse(name_, fmt::format("has the key \"{}\" twice", Printable(field_)));
+      if (metadata.contains(field_))
+        return Refuse(name_, fmt::format("has the key \"{}\" twice", Printable(field_)));
       return true;
     }
     if (field_ != "dtype" && field_ != "shape" && field_ != "data_offsets") {
-      return Refuse(name_, fmt::format("has the field \"{}\", which safetensors does not define", Printable(field_)));
+      return Refuse(name_, fmt::format("has the field \"{}\", which safetensors does not define",
+                                       Printable(field_)));
     }
     if (std::find(fields_.begin(), fields_.end(), field_) != fields_.end()) {
       return Refuse(name_, fmt::format("has \"{}\" twice", field_));
@@ -130,7 +138,8 @@ class HeaderHandler {
   }
 
   bool parse_error(std::size_t byte, const std::string&, const nlohmann::detail::exception&) {
-    error = Fail(ErrorCode::kCorrupt, path_, "has a header that is not valid JSON at its byte {}; fetch the file again", byte);
+    error = Fail(ErrorCode::kCorrupt, path_,
+                 "has a header that is not valid JSON at its byte {}; fetch the file again", byte);
     return false;
   }
 
@@ -138,22 +147,25 @@ class HeaderHandler {
   enum class Where { kStart, kTop, kMetadata, kEntry, kList, kEnd };
 
   bool Unexpected(std::string_view what) {
-    const bool inside = where_ == Where::kMetadata || where_ == Where::kEntry || where_ == Where::kList;
+    const bool inside =
+        where_ == Where::kMetadata || where_ == Where::kEntry || where_ == Where::kList;
     if (inside) return Refuse(name_, fmt::format("has {} in \"{}\"", what, Printable(field_)));
-    return Refuse(where_ == Where::kStart ? path_ : name_, fmt::format("is {} where an object is expected", what));
+    return Refuse(where_ == Where::kStart ? path_ : name_,
+                  fmt::format("is {} where an object is expected", what));
   }
 
   bool Refuse(const std::string& field, std::string_view what) {
-    error = Fail(ErrorCode::kCorrupt, field, "{} in the safetensors header; the file was written by a faulty tool", what);
+    error = Fail(ErrorCode::kCorrupt, field,
+                 "{} in the safetensors header; the file was written by a faulty tool", what);
     return false;
   }
 
   std::string path_;
   Where where_ = Where::kStart;
   bool has_metadata_ = false;
-  std::string name_;                // key at the top
-  std::string field_;               // key inside name_
-  std::vector<std::string> fields_; // seen inside name_
+  std::string name_;                 // key at the top
+  std::string field_;                // key inside name_
+  std::vector<std::string> fields_;  // seen inside name_
   Entry* entry_ = nullptr;
   std::optional<std::vector<std::uint64_t>>* list_ = nullptr;
 };
@@ -162,8 +174,9 @@ struct NamedDType {
   const char* name;
   DType dtype;
 };
-constexpr NamedDType kDTypes[] = {{"F32", DType::kF32}, {"F16", DType::kF16}, {"BF16", DType::kBF16},
-                                  {"I8", DType::kI8},   {"I32", DType::kI32}, {"I64", DType::kI64}};
+constexpr NamedDType kDTypes[] = {{"F32", DType::kF32},   {"F16", DType::kF16},
+                                  {"BF16", DType::kBF16}, {"I8", DType::kI8},
+                                  {"I32", DType::kI32},   {"I64", DType::kI64}};
 
 struct Extent {
   std::uint64_t begin;
@@ -172,17 +185,21 @@ struct Extent {
 };
 
 Error TensorError(const std::string& name, std::string_view what) {
-  return Fail(ErrorCode::kCorrupt, name, "this tensor {}; the file is damaged or was written by a faulty tool", what);
+  return Fail(ErrorCode::kCorrupt, name,
+              "this tensor {}; the file is damaged or was written by a faulty tool", what);
 }
 
 // dtype and shape into view; the extent must hold exactly them.
 Status Describe(const std::string& name, const Entry& entry, TensorView& view) {
   if (entry.dtype.empty()) return TensorError(name, "has no \"dtype\"");
   if (!entry.shape.has_value()) return TensorError(name, "has no \"shape\"");
-  if (!entry.offsets.has_value() || entry.offsets->size() != 2) return TensorError(name, "has no two \"data_offsets\"");
-  const auto* type = std::find_if(std::begin(kDTypes), std::end(kDTypes), [&](const NamedDType& t) { return entry.dtype == t.name; });
+  if (!entry.offsets.has_value() || entry.offsets->size() != 2)
+    return TensorError(name, "has no two \"data_offsets\"");
+  const auto* type = std::find_if(std::begin(kDTypes), std::end(kDTypes),
+                                  [&](const NamedDType& t) { return entry.dtype == t.name; });
   if (type == std::end(kDTypes)) {
-    return Fail(ErrorCode::kUnsupported, name, "dtype {} is not supported; F32, F16, BF16, I8, I32 and I64 are read",
+    return Fail(ErrorCode::kUnsupported, name,
+                "dtype {} is not supported; F32, F16, BF16, I8, I32 and I64 are read",
                 Printable(entry.dtype));
   }
   view.name = name;
@@ -200,9 +217,12 @@ Status Describe(const std::string& name, const Entry& entry, TensorView& view) {
     return TensorError(name, "has more bytes than 63 bits can count");
   }
   const std::uint64_t begin = (*entry.offsets)[0], end = (*entry.offsets)[1];
-  if (begin > end) return TensorError(name, fmt::format("has data_offsets [{}, {}] that run backwards", begin, end));
+  if (begin > end)
+    return TensorError(name,
+                       fmt::format("has data_offsets [{}, {}] that run backwards", begin, end));
   if (end - begin != static_cast<std::uint64_t>(size)) {
-    return TensorError(name, fmt::format("holds {} bytes, but {} {} needs {}", end - begin, entry.dtype, ToString(view.shape), size));
+    return TensorError(name, fmt::format("holds {} bytes, but {} {} needs {}", end - begin,
+                                         entry.dtype, ToString(view.shape), size));
   }
   return {};
 }
@@ -215,39 +235,50 @@ Status CheckTiling(std::vector<Extent>& extents, std::uint64_t data_size, const 
   std::uint64_t position = 0;
   for (const Extent& extent : extents) {
     if (extent.begin < position) {
-      return TensorError(*extent.name, fmt::format("begins at {}, inside the tensor before it", extent.begin));
+      return TensorError(*extent.name,
+                         fmt::format("begins at {}, inside the tensor before it", extent.begin));
     }
     if (extent.begin > position) {
-      return TensorError(*extent.name, fmt::format("begins at {}, {} expected: a hole", extent.begin, position));
+      return TensorError(*extent.name,
+                         fmt::format("begins at {}, {} expected: a hole", extent.begin, position));
     }
     if (extent.end > data_size) {
-      return TensorError(*extent.name, fmt::format("ends at {}, behind the {} bytes of data in the file", extent.end, data_size));
+      return TensorError(*extent.name,
+                         fmt::format("ends at {}, behind the {} bytes of data in the file",
+                                     extent.end, data_size));
     }
     position = extent.end;
   }
   if (position != data_size) {
-    return Fail(ErrorCode::kCorrupt, path, "has {} bytes behind its last tensor; fetch the file again", data_size - position);
+    return Fail(ErrorCode::kCorrupt, path,
+                "has {} bytes behind its last tensor; fetch the file again", data_size - position);
   }
   return {};
 }
 
 }  // namespace
 
-Result<SafetensorsFile> ParseSafetensors(std::span<const std::byte> bytes, std::shared_ptr<const void> keep_alive,
+Result<SafetensorsFile> ParseSafetensors(std::span<const std::byte> bytes,
+                                         std::shared_ptr<const void> keep_alive,
                                          std::string_view path_view) {
   const std::string path(path_view);
   std::uint64_t header_size = 0;
   if (bytes.size() < sizeof header_size) {
-    return Fail(ErrorCode::kCorrupt, path, "has {} bytes, too few for a safetensors file; fetch it again", bytes.size());
+    return Fail(ErrorCode::kCorrupt, path,
+                "has {} bytes, too few for a safetensors file; fetch it again", bytes.size());
   }
   std::memcpy(&header_size, bytes.data(), sizeof header_size);
   if (header_size > kMaxHeaderBytes || header_size > bytes.size() - sizeof header_size) {
-    return Fail(ErrorCode::kCorrupt, path, "claims a header of {} bytes in a file of {}; it is truncated or not a safetensors file",
-                header_size, bytes.size());
+    return Fail(
+        ErrorCode::kCorrupt, path,
+        "claims a header of {} bytes in a file of {}; it is truncated or not a safetensors file",
+        header_size, bytes.size());
   }
-  const std::string_view header{reinterpret_cast<const char*>(bytes.data()) + sizeof header_size, header_size};
+  const std::string_view header{reinterpret_cast<const char*>(bytes.data()) + sizeof header_size,
+                                header_size};
   if (header.empty() || header.front() != '{') {
-    return Fail(ErrorCode::kCorrupt, path, "has a header that does not begin with '{{'; it is not a safetensors file");
+    return Fail(ErrorCode::kCorrupt, path,
+                "has a header that does not begin with '{{'; it is not a safetensors file");
   }
   HeaderHandler handler(path);
   if (!nlohmann::json::sax_parse(header.begin(), header.end(), &handler)) {

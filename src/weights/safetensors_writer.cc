@@ -12,37 +12,51 @@
 namespace isobit {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "safetensors is written as it lies in memory");
+static_assert(std::endian::native == std::endian::little,
+              "safetensors is written as it lies in memory");
 
 const char* FormatName(DType dtype) {
   switch (dtype) {
-    case DType::kF32: return "F32";
-    case DType::kF16: return "F16";
-    case DType::kBF16: return "BF16";
-    case DType::kI8: return "I8";
-    case DType::kI32: return "I32";
-    case DType::kI64: return "I64";
-    default: return nullptr;
+    case DType::kF32:
+      return "F32";
+    case DType::kF16:
+      return "F16";
+    case DType::kBF16:
+      return "BF16";
+    case DType::kI8:
+      return "I8";
+    case DType::kI32:
+      return "I32";
+    case DType::kI64:
+      return "I64";
+    default:
+      return nullptr;
   }
 }
 
 }  // namespace
 
-Result<std::string> SafetensorsBytes(const std::vector<TensorView>& tensors, const std::map<std::string, std::string>& metadata) {
+Result<std::string> SafetensorsBytes(const std::vector<TensorView>& tensors,
+                                     const std::map<std::string, std::string>& metadata) {
   std::vector<const TensorView*> order;
   std::set<std::string_view> names;
   for (const TensorView& tensor : tensors) {
     if (tensor.name.empty() || tensor.name == "__metadata__") {
-      return Fail(ErrorCode::kInvalidArgument, tensor.name, "a tensor cannot have this name; choose another");
+      return Fail(ErrorCode::kInvalidArgument, tensor.name,
+                  "a tensor cannot have this name; choose another");
     }
     if (!names.insert(tensor.name).second) {
-      return Fail(ErrorCode::kInvalidArgument, tensor.name, "two tensors have this name; rename one");
+      return Fail(ErrorCode::kInvalidArgument, tensor.name,
+                  "two tensors have this name; rename one");
     }
     if (FormatName(tensor.dtype) == nullptr) {
-      return Fail(ErrorCode::kUnsupported, tensor.name, "safetensors has no dtype for {}; widen the tensor first", Name(tensor.dtype));
+      return Fail(ErrorCode::kUnsupported, tensor.name,
+                  "safetensors has no dtype for {}; widen the tensor first", Name(tensor.dtype));
     }
-    ISOBIT_CHECK(static_cast<std::int64_t>(tensor.data.size()) == NumElements(tensor.shape) * Info(tensor.dtype).block_bytes,
-                 "{}: {} bytes for {} {}", tensor.name, tensor.data.size(), Name(tensor.dtype), ToString(tensor.shape));
+    ISOBIT_CHECK(static_cast<std::int64_t>(tensor.data.size()) ==
+                     NumElements(tensor.shape) * Info(tensor.dtype).block_bytes,
+                 "{}: {} bytes for {} {}", tensor.name, tensor.data.size(), Name(tensor.dtype),
+                 ToString(tensor.shape));
     order.push_back(&tensor);
   }
   // Widest elements first keeps every tensor aligned behind an aligned header.
@@ -60,8 +74,9 @@ Result<std::string> SafetensorsBytes(const std::vector<TensorView>& tensors, con
   }
   std::size_t position = 0;
   for (const TensorView* tensor : order) {
-    header += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":{},\"data_offsets\":[{},{}]}}", separate(), DumpJson(Json(tensor->name)),
-                          FormatName(tensor->dtype), DumpJson(Json(tensor->shape)), position, position + tensor->data.size());
+    header += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":{},\"data_offsets\":[{},{}]}}",
+                          separate(), DumpJson(Json(tensor->name)), FormatName(tensor->dtype),
+                          DumpJson(Json(tensor->shape)), position, position + tensor->data.size());
     position += tensor->data.size();
   }
   header += "}";
@@ -72,7 +87,8 @@ Result<std::string> SafetensorsBytes(const std::vector<TensorView>& tensors, con
   bytes.reserve(sizeof header_size + header.size() + position);
   bytes.append(reinterpret_cast<const char*>(&header_size), sizeof header_size);
   bytes += header;
-  for (const TensorView* tensor : order) bytes.append(reinterpret_cast<const char*>(tensor->data.data()), tensor->data.size());
+  for (const TensorView* tensor : order)
+    bytes.append(reinterpret_cast<const char*>(tensor->data.data()), tensor->data.size());
   return bytes;
 }
 

@@ -10,12 +10,14 @@
 
 namespace isobit {
 
-// Writes path atomically: header padded to a multiple of 8, widest elements first, so that every tensor lies aligned; equal input gives
-// equal bytes. kInvalidArgument for a name used twice, empty or reserved; kUnsupported for a dtype the format lacks (block formats).
+// Writes path atomically: header padded to a multiple of 8, widest elements first, so that every
+// tensor lies aligned; equal input gives equal bytes. kInvalidArgument for a name used twice, empty
+// or reserved; kUnsupported for a dtype the format lacks (block formats).
 Status WriteSafetensors(const std::string& path, const std::vector<TensorView>& tensors,
                         const std::map<std::string, std::string>& metadata = {});
 
 // The bytes that WriteSafetensors writes.
-Result<std::string> SafetensorsBytes(const std::vector<TensorView>& tensors, const std::map<std::string, std::string>& metadata = {});
+Result<std::string> SafetensorsBytes(const std::vector<TensorView>& tensors,
+                                     const std::map<std::string, std::string>& metadata = {});
 
 }  // namespace isobit
