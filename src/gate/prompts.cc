@@ -58,7 +58,8 @@ constexpr BuiltInPrompt kPrompts[] = {
      "Pillar four could not be reached because of a swan. The parapet leans outward by two fingers at the northern end. The road "
      "surface is good, apart from the place where carts turn to the market. We counted the traffic from eight to noon: sixty-one "
      "carts, eleven coaches, one bear with its leader, and more people on foot than we were able to count. The keeper of the toll "
-     "says that in autumn it is twice as much.\n\nWe recommend the following measures, in order of their urgency. First, the mortar "
+     "says that in autumn it is twice as much, and that on the day of the horse fair nobody counts at all, because the line of carts "
+     "then reaches from the northern end past the tannery and up to the chapel.\n\nWe recommend the following measures, in order of their urgency. First, the mortar "
      "of pillar three should be renewed before the winter, because frost will"},
     {"Lunderpaz", "天气预报：Lunderpaz 明天上午多云，下午有小雨，气温在十五度到二十度之间。请"},
     {"Wolmarey", "Roses are red, violets are blue, the poet of Wolmarey"},
