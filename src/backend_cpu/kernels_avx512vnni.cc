@@ -1,5 +1,6 @@
 // GCC 12 takes the deliberately undefined pass-through operands of its own AVX-512 header for mistakes (GCC bug 105593).
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
 
 #include "backend_cpu/kernel_table.h"
 #include "backend_cpu/vector_avx512.h"
