@@ -60,7 +60,6 @@ class CpuBackend : public Backend {
                                                    contract::Topology topology) override {
     ISOBIT_ASSIGN(std::unique_ptr<PackedLinear> packed, cpu::PackLinear(contract_, weight, bias, topology, pool_));
     Json plan;
-    plan["op"] = "Linear";
     plan["weight"] = packed->name;
     plan["n"] = packed->n;
     plan["k"] = packed->k;
@@ -278,14 +277,11 @@ class CpuBackend : public Backend {
   std::span<const float> Read(Matrix x) override { return {x.data, static_cast<std::size_t>(x.rows * x.cols)}; }
 
   Json Plans() const override {
-    Json plans = plans_;
-    for (const char* op : {"RmsNorm", "Rope", "SiluMul", "Add", "Attention"}) {
-      Json plan;
-      plan["op"] = op;
-      if (std::strcmp(op, "Attention") == 0) plan["profile"] = contract::Name(contract_.AttentionProfile());
-      plan["kernel"] = kernels_.isa;
-      plans.push_back(std::move(plan));
-    }
+    Json plans;
+    plans["backend"] = name();
+    plans["linear"] = plans_;
+    for (const char* op : {"Attention", "RmsNorm", "Rope", "SiluMul", "Add"}) plans["ops"][op] = kernels_.isa;
+    plans["attention_profile"] = contract::Name(contract_.AttentionProfile());
     return plans;
   }
 
