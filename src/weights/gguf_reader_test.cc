@@ -241,6 +241,18 @@ const std::vector<HostileCase>& HostileCases() {
          b.num_tensors = 1ull << 60;
          return b.Bytes();
        }},
+      {"tensor_count_below_the_limit", kCorrupt, "small.gguf", "claims 60000 tensors",
+       [] {
+         auto b = SmallFile();
+         b.num_tensors = 60000;
+         return b.Bytes();
+       }},
+      {"key_count_below_the_limit", kCorrupt, "small.gguf", "claims 4000 metadata keys",
+       [] {
+         auto b = SmallFile();
+         b.num_keys = 4000;
+         return b.Bytes();
+       }},
       {"tensor_count_max", kCorrupt, "small.gguf", "tensors",
        [] {
          auto b = SmallFile();
