@@ -38,6 +38,7 @@ Result<int> Gate(GateFlags& flags) {
   if (options.url.empty()) {
     ISOBIT_ASSIGN(own, StartInProcessServer(flags.model, clock, [&](std::string_view text) { line.Show(text); }));
     options.url = own->url();
+    options.rerun_as = fmt::format("--model {} --contract {} --kv-type {}", flags.model.model, flags.model.preset, flags.model.kv_type);
   }
   ISOBIT_ASSIGN(const gate::GateReport report,
                 gate::RunGate(options, clock, [&](const std::string& text) { line.Show("gate: " + text); }));

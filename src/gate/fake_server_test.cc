@@ -256,10 +256,13 @@ void FakeServer::Answer(int fd, const RawJson& body, bool chat) {
     company = !running_.empty();
     running_.push_back(&self);
   }
-  if (behaviour_.fault == Fault::kBatchErrors && company) SendError(fd, 500, "out of slots");
-  else Generate(fd, body, chat, prompt, self);
-  const std::lock_guard lock(mutex_);
-  running_.remove(&self);
+  const bool refused = behaviour_.fault == Fault::kBatchErrors && company;
+  if (!refused) Generate(fd, body, chat, prompt, self);
+  {
+    const std::lock_guard lock(mutex_);
+    running_.remove(&self);
+  }
+  if (refused) SendError(fd, 500, "out of slots");
 }
 
 void FakeServer::Generate(int fd, const RawJson& body, bool chat, const std::vector<std::int64_t>& prompt, Running& self) {
@@ -374,6 +377,11 @@ void FakeServer::Generate(int fd, const RawJson& body, bool chat, const std::vec
       for (Running* other : running_) other->disturbed = fault == Fault::kCancelDigits;
       return;
     }
+  }
+  {
+    // Gone before the asker can see the end, or the next one would find company that is none.
+    const std::lock_guard lock(mutex_);
+    running_.remove(&self);
   }
   const std::int64_t reported = behaviour_.cached_tokens_lie >= 0 ? behaviour_.cached_tokens_lie : static_cast<std::int64_t>(cached);
   const std::string usage =

@@ -112,13 +112,21 @@ Result<GateReport> RunGate(const GateOptions& options, const Clock& clock, const
   if (options.positive_control) control = RunControl(trial);
 
   report.subject = subject->Describe();
-  report.subject["sampled_questions"] =
-      std::count_if(trial.questions.begin(), trial.questions.end(), [](const Question& q) { return !q.sampling.greedy(); });
-  report.subject["num_prompts"] = options.num_prompts;
-  report.subject["max_tokens"] = options.max_tokens;
-  report.subject["seed"] = options.seed;
-  report.subject["cache_salt_nonce"] = trial.nonce;
+  report.options = {
+      {"num_prompts", options.num_prompts},
+      {"sampled_prompts",
+       std::count_if(trial.questions.begin(), trial.questions.end(), [](const Question& q) { return !q.sampling.greedy(); })},
+      {"max_tokens", options.max_tokens},
+      {"concurrency", options.concurrency},
+      {"seed", options.seed},
+      {"cache_salt_nonce", trial.nonce}};
   AddNotes(capabilities, report);
+  const auto num_early =
+      std::count_if(trial.alone.begin(), trial.alone.end(), [](const Answer& a) { return a.ok() && a.finish_reason == "stop"; });
+  if (num_early > 0) {
+    report.notes.push_back(fmt::format("ignore_eos is not honoured: {} of {} answers ended before {} tokens", num_early,
+                                       trial.alone.size(), options.max_tokens));
+  }
 
   report.verdict = Verdict::kIdentical;
   for (ArmReport& arm : report.arms) {
@@ -134,7 +142,7 @@ Result<GateReport> RunGate(const GateOptions& options, const Clock& clock, const
   if (!qualified) {
     report.reason = !options.positive_control      ? "not qualified: the control was switched off"
                     : !control.sees_no_ghosts      ? "not qualified: the control found a difference where there is none"
-                                                   : "not qualified: answers that must differ were found identical";
+                                                   : "not qualified: the control did not find the differences that must be there";
     // What was seen to differ differs; but nothing may be called identical, and ghosts make even a difference doubtful.
     const bool doubtful = report.verdict < Verdict::kInconclusive || (options.positive_control && !control.sees_no_ghosts);
     if (doubtful) report.verdict = Verdict::kInconclusive;

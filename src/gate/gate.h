@@ -33,6 +33,7 @@ struct GateOptions {
   std::string prompts_file;               // own prompts, one JSON string or id list a line; empty: built-in
   std::int64_t timeout_seconds = 600;     // for one answer
   bool positive_control = true;           // false: nothing can be IDENTICAL any more
+  std::string rerun_as;                   // how next commands name the subject, like "--model PATH"; empty: the url
 };
 
 struct ArmReport {
@@ -53,6 +54,7 @@ struct GateReport {
   std::string level;               // "token ids + log-probability digits", ...
   std::vector<ArmReport> arms;
   std::vector<std::string> notes;  // what could not be exercised, and what the server does not honour
+  Json options;                    // {num_prompts, sampled_prompts, max_tokens, concurrency, seed, cache_salt_nonce}
   Json control;                    // {qualified, checks: [{name, expected, found, ok}]}
   Json subject;                    // what the server said of itself, and which capabilities were really honoured
   int exit_code() const;           // 0 holds, 1 does not, 2 usage or environment, 3 inconclusive or not exercised

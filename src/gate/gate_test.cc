@@ -95,9 +95,10 @@ TEST(Gate, HonestServerIsIdenticalInEveryArm) {
   EXPECT_EQ(report->subject["request_fields"]["min_p"], "honoured");
   EXPECT_EQ(report->subject["request_fields"]["repetition_penalty"], "honoured");
   EXPECT_EQ(report->subject["request_fields"]["cache_salt"], "honoured");
+  EXPECT_EQ(report->subject["seed"], true);
   EXPECT_EQ(report->subject["version"], "1.2.3");
   EXPECT_EQ(report->subject["running_gauge"], "vllm:num_requests_running");
-  EXPECT_EQ(report->subject["sampled_questions"], 2);
+  EXPECT_EQ(report->options["sampled_prompts"], 2);
   EXPECT_EQ(report->subject["requests_sha256"].get<std::string>().size(), 64u);
   EXPECT_NE(std::find(lines.begin(), lines.end(), "batch concurrency 4: 4 of 4"), lines.end());
 
@@ -243,7 +244,7 @@ TEST(Gate, ServerWithTextOnlyIsJudgedByText) {
   EXPECT_EQ(ArmVerdict(report, "batch"), Verdict::kIdentical);
   EXPECT_EQ(ArmVerdict(report, "score"), Verdict::kNotExercised);
   EXPECT_EQ(report.exit_code(), 3);
-  EXPECT_EQ(report.subject["sampled_questions"], 0);
+  EXPECT_EQ(report.options["sampled_prompts"], 0);
   EXPECT_EQ(report.subject["request_fields"]["min_p"], "refused");
   EXPECT_EQ(report.subject["refusals"]["min_p"], "HTTP 422: min_p is not permitted");
   EXPECT_EQ(report.subject["request_fields"]["top_k"], "honoured");
@@ -292,7 +293,10 @@ TEST(Gate, LyingCacheCounterIsNoProof) {
   FakeBehaviour behaviour;
   behaviour.cached_tokens_lie = 16;
   behaviour.cache = false;
-  const GateReport report = Judge(behaviour, SmallOptions({"cache"}));
+  GateOptions options = SmallOptions({"cache"});
+  options.num_prompts = 16;
+  options.max_tokens = 4;
+  const GateReport report = Judge(behaviour, options);
   EXPECT_EQ(Arm(report, "cache", "warm").verdict, Verdict::kNotExercised) << report.ToText();
   EXPECT_EQ(report.exit_code(), 3);
   // A counter stuck at 0 beside a cache that works: the time to the first token tells.
@@ -300,7 +304,7 @@ TEST(Gate, LyingCacheCounterIsNoProof) {
   behaviour.cache = true;
   behaviour.prefill_micros = 400;
   behaviour.salts = false;
-  const GateReport timed = Judge(behaviour, SmallOptions({"cache"}));
+  const GateReport timed = Judge(behaviour, options);
   EXPECT_EQ(Arm(timed, "cache", "warm").verdict, Verdict::kIdentical) << timed.ToText();
   EXPECT_NE(Arm(timed, "cache", "warm").evidence.find("cached_tokens proves nothing"), std::string::npos);
 }

@@ -67,6 +67,7 @@ Json GateReport::ToJson() const {
                             {"details", arm.details}});
   }
   json["notes"] = notes;
+  json["options"] = options;
   json["control"] = control;
   json["subject"] = subject;
   return json;
@@ -99,8 +100,8 @@ std::string GateReport::ToText() const {
   for (const std::string& note : notes) text += "  " + note + "\n";
   text += fmt::format("\nverdict: {}", VerdictName(verdict));
   if (!reason.empty()) text += " (" + reason + ")";
-  if (verdict == Verdict::kIdentical && subject.contains("num_prompts")) {
-    const auto n = subject["num_prompts"].get<std::int64_t>();
+  if (verdict == Verdict::kIdentical && options.contains("num_prompts")) {
+    const auto n = options["num_prompts"].get<std::int64_t>();
     text += fmt::format(": 0 of {} prompts differed in any arm; at most {:.0f} % of such prompts do (95 %, one server lifetime)", n,
                         std::ceil(100 * UpperBound(n)));
   }
