@@ -48,7 +48,7 @@ void Api::Generate(std::shared_ptr<HttpExchange> exchange, bool chat) {
     Answer(*exchange, ErrorResponse(ApiErrorFrom(plan.error())));
     return;
   }
-  std::make_shared<Generation>(context_, *std::move(plan), std::move(exchange))->Start();
+  std::make_shared<Generation>(context_, std::move(plan).value(), std::move(exchange))->Start();
 }
 
 Result<GenerationPlan> Api::Plan(const HttpRequest& http, bool chat, std::int64_t arrival_nanos) const {

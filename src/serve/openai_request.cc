@@ -378,7 +378,7 @@ Status ParseToolCalls(Json& calls, const std::string& field) {
       const std::string text = function["arguments"].get<std::string>();
       Result<Json> arguments = ParseJson(text.empty() ? "{}" : text, function_field + ".arguments");
       if (!arguments.ok()) return arguments.error();
-      function["arguments"] = *std::move(arguments);
+      function["arguments"] = std::move(arguments).value();
     }
     if (!function["arguments"].is_object()) {
       return Fail(ErrorCode::kInvalidArgument, function_field + ".arguments", "must be an object, or the JSON text of one");
@@ -527,7 +527,7 @@ Result<ApiRequest> ParseCompletionRequest(const Json& body, const RequestLimits&
   fields.Int("logprobs", 0, kMaxLogprobs, &logprobs);
   request.logprobs = static_cast<std::int32_t>(logprobs);
   Result<std::vector<PromptInput>> prompts = ParsePrompts(fields.Find("prompt"), limits);
-  if (prompts.ok()) request.prompts = *std::move(prompts);
+  if (prompts.ok()) request.prompts = std::move(prompts).value();
   else fields.Fail(prompts.error());
   if (static_cast<std::int64_t>(request.prompts.size()) * request.n > limits.max_choices) {
     fields.Fail(ErrorCode::kInvalidArgument, "n",
