@@ -397,8 +397,13 @@ Value Items(Interpreter& interpreter, const Value& value, const Arguments& argum
   return MakeIterator(std::move(pairs));
 }
 
+// Anything that counts as false is an empty list to map, select and their kin: {% set tools = none %} is common.
+std::vector<Value> IterateIfTrue(Interpreter& interpreter, const Value& value) {
+  return IsTrue(value) ? interpreter.Iterate(value) : std::vector<Value>();
+}
+
 Value Map(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
-  std::vector<Value> items = interpreter.Iterate(value);
+  std::vector<Value> items = IterateIfTrue(interpreter, value);
   if (arguments.positional.empty()) {
     const Parameters parameters("map", arguments, {"attribute", "default"}, 1);
     for (Value& item : items) item = FollowPath(interpreter, item, &parameters.Get(0), parameters.Has(1) ? &parameters.Get(1) : nullptr);
@@ -431,7 +436,7 @@ Value Choose(Interpreter& interpreter, const Value& value, const Arguments& argu
   rest.positional.assign(arguments.positional.begin() + static_cast<std::ptrdiff_t>(next), arguments.positional.end());
   rest.named = arguments.named;
   std::vector<Value> chosen;
-  for (Value& item : interpreter.Iterate(value)) {
+  for (Value& item : IterateIfTrue(interpreter, value)) {
     interpreter.Charge(1);
     const Value subject = FollowPath(interpreter, item, path);
     const bool holds = test == nullptr ? IsTrue(subject) : interpreter.ApplyTest(test->string(), subject, rest);

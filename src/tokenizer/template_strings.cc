@@ -220,7 +220,7 @@ std::vector<std::string_view> Split(std::string_view text, std::optional<std::st
   }
   for (text = Strip(text, std::nullopt, {true, false}); !text.empty(); text = Strip(text, std::nullopt, {true, false})) {
     if (full()) {
-      parts.push_back(Strip(text, std::nullopt, {false, true}));
+      parts.push_back(text);  // white space at its end stays
       break;
     }
     std::size_t end = 0;
@@ -246,7 +246,7 @@ std::vector<std::string_view> SplitFromRight(std::string_view text, std::optiona
   } else {
     for (text = Strip(text, std::nullopt, {false, true}); !text.empty(); text = Strip(text, std::nullopt, {false, true})) {
       if (full()) {
-        parts.push_back(Strip(text, std::nullopt, {true, false}));
+        parts.push_back(text);
         break;
       }
       std::size_t begin = text.size();

@@ -6,6 +6,8 @@
 #include <limits>
 
 #include "base/utf8.h"
+#include "tokenizer/template_ast.h"
+#include "tokenizer/template_interpreter.h"
 #include "tokenizer/template_loop.h"
 #include "tokenizer/template_strings.h"
 
@@ -416,6 +418,7 @@ std::string ToRepr(const Value& value) {
   }
   if (value.is_sequence()) return SequenceRepr(value.sequence());
   if (value.is_dict()) return PairsRepr(value.dict().entries);
+  if (const Macro* macro = value.macro()) return fmt::format("<Macro '{}'>", macro->syntax->name);
   // Python prints an address here, or text that no template means to show.
   throw Problem("a value of type '{}' has no text of its own{}", TypeName(value), value.iterator() != nullptr ? "; put |list behind it" : "");
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <numeric>
 
 #include "base/check.h"
 #include "base/sha256.h"
@@ -21,8 +20,12 @@ constexpr std::int32_t kNoToken = -1;
 class TextIndex {
  public:
   TextIndex() = default;
-  explicit TextIndex(const std::vector<std::string>& texts) : texts_(&texts), order_(texts.size()) {
-    std::iota(order_.begin(), order_.end(), 0);
+  // Of the tokens for which wanted(id) holds.
+  template <class Wanted>
+  TextIndex(const std::vector<std::string>& texts, Wanted wanted) : texts_(&texts) {
+    for (std::size_t id = 0; id < texts.size(); ++id) {
+      if (wanted(id)) order_.push_back(static_cast<std::int32_t>(id));
+    }
     std::stable_sort(order_.begin(), order_.end(),
                      [&](std::int32_t a, std::int32_t b) { return texts[static_cast<std::size_t>(a)] < texts[static_cast<std::size_t>(b)]; });
   }
@@ -42,6 +45,8 @@ class TextIndex {
 TokenType TypeOf(const TokenizerSpec& spec, std::size_t id) {
   return spec.token_types.empty() ? TokenType::kNormal : spec.token_types[id];
 }
+
+bool IsSpecialType(TokenType type) { return type == TokenType::kControl || type == TokenType::kUnknown; }
 
 Status CheckId(const TokenizerSpec& spec, const std::optional<std::int32_t>& id, const char* field) {
   if (!id || (*id >= 0 && static_cast<std::size_t>(*id) < spec.tokens.size())) return {};
@@ -73,7 +78,8 @@ struct Tokenizer::Data {
   PreTokenizer pre_tokenizer;
   BpeMerges merges;
   std::vector<std::string> bytes;             // [vocab] what each token stands for
-  TextIndex by_bytes;                         // over bytes
+  TextIndex by_bytes;                         // over bytes, all tokens
+  TextIndex whole_pieces;                     // over bytes, but no special token: plain text must never become one
   std::array<std::int32_t, 256> byte_id{};    // the token of a single byte; kNoToken where the vocabulary lacks it
   SpecialTokens always;                       // user-defined tokens: recognised in any text
   SpecialTokens with_control;                 // those, control and unknown tokens: recognised where parse_special says so
@@ -116,7 +122,9 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::Create(TokenizerSpec spec) {
   const TokenizerSpec& checked = data->spec;
   std::vector<MergeRule> rules;
   rules.reserve(checked.merges.size());
-  const TextIndex letters(checked.tokens);
+  const auto is_plain = [&](std::size_t id) { return !IsSpecialType(TypeOf(checked, id)); };
+  // No special token is in it, so that no merge can make one out of plain text.
+  const TextIndex letters(checked.tokens, is_plain);
   for (const std::string& line : checked.merges) {
     ISOBIT_ASSIGN(const MergeRule rule, ReadMerge(line, rules.size(), letters));
     rules.push_back(rule);
@@ -128,7 +136,7 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::Create(TokenizerSpec spec) {
   for (std::size_t i = 0; i < checked.tokens.size(); ++i) {
     const std::string& text = checked.tokens[i];
     const TokenType type = TypeOf(checked, i);
-    const bool special = type == TokenType::kControl || type == TokenType::kUnknown;
+    const bool special = IsSpecialType(type);
     if (special || type == TokenType::kUserDefined) {  // written as they are, not in letters
       data->bytes.push_back(text);
       all_special.emplace_back(text, static_cast<std::int32_t>(i));
@@ -137,7 +145,8 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::Create(TokenizerSpec spec) {
       data->bytes.push_back(BytesFromLetters(text).value_or(text));
     }
   }
-  data->by_bytes = TextIndex(data->bytes);
+  data->by_bytes = TextIndex(data->bytes, [](std::size_t) { return true; });
+  data->whole_pieces = TextIndex(data->bytes, is_plain);
   data->always = SpecialTokens(std::move(user_defined));
   data->with_control = SpecialTokens(std::move(all_special));
   for (int byte = 0; byte < 256; ++byte) {
@@ -154,7 +163,7 @@ void Tokenizer::Data::EncodePlain(std::string_view text, std::vector<std::int32_
   BpeMerges::Scratch scratch;
   for (const std::string_view piece : pieces) {
     if (pre_tokenizer.ignore_merges()) {
-      if (const std::int32_t id = by_bytes.Find(piece); id != kNoToken) {
+      if (const std::int32_t id = whole_pieces.Find(piece); id != kNoToken) {
         ids.push_back(id);
         continue;
       }
@@ -194,8 +203,7 @@ const std::string& Tokenizer::TokenBytes(std::int32_t id) const {
 
 bool Tokenizer::IsSpecial(std::int32_t id) const {
   ISOBIT_CHECK(id >= 0 && id < vocab_size(), "token id {} of {}", id, vocab_size());
-  const TokenType type = TypeOf(data_->spec, static_cast<std::size_t>(id));
-  return type == TokenType::kControl || type == TokenType::kUnknown;
+  return IsSpecialType(TypeOf(data_->spec, static_cast<std::size_t>(id)));
 }
 
 std::string Tokenizer::DecodeBytes(std::span<const std::int32_t> ids, bool skip_special) const {
