@@ -1,8 +1,8 @@
+add_custom_target(sim_mutants)  # builds all of the programs below
+
 # sim_variant(NAME FILE FROM TO [FROM TO]...): the simulator built against src/FILE with FROM replaced by TO. sim_mutant: the same
 # for a fault put in on purpose; its test passes only if some world catches the fault, so the simulator's eyes are tested, too. FROM
 # that is not in the file is an error, lest a mutant silently become the original.
-add_custom_target(sim_mutants)  # builds them all
-
 function(sim_build_edited NAME FILE)
   set(source ${CMAKE_SOURCE_DIR}/src/${FILE})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
@@ -36,7 +36,7 @@ endmacro()
 
 sim_mutant(trust_hash kvcache/prefix_index.cc
   "return hash" "return 0 * hash"
-  "node.parent == parent && node.salt == salt && std::ranges::equal(node.tokens, tokens)" "true")
+  "node.parent == parent && node.salt == salt && std::ranges::equal(node.tokens, tokens)" "node.present")
 sim_mutant(ignore_salt kvcache/prefix_index.cc
   "static_cast<unsigned char>(byte)" "0 * static_cast<unsigned char>(byte)"
   "node.salt == salt" "true")
