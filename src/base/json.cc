@@ -10,6 +10,7 @@ namespace isobit {
 namespace {
 
 constexpr int kMaxDepth = 64;
+constexpr std::size_t kMaxKeys = 10000;  // of one object: an ordered object is searched front to back, so cost grows with its square
 
 // Builds the value while refusing what nlohmann's own parser lets pass: duplicate keys and deep nesting.
 struct Guard {
@@ -18,15 +19,16 @@ struct Guard {
 
   bool operator()(int depth, nlohmann::json::parse_event_t event, Json& parsed) {
     using Event = nlohmann::json::parse_event_t;
-    if (!problem.empty()) return true;
+    if (!problem.empty()) return false;  // nothing more is kept
     if (depth > kMaxDepth) problem = fmt::format("nests deeper than {}", kMaxDepth);
     if (event == Event::object_start) keys.emplace_back();
     if (event == Event::object_end && !keys.empty()) keys.pop_back();
     if (event == Event::key && !keys.empty()) {
       const std::string key = parsed.get<std::string>();
       if (!keys.back().insert(key).second) problem = fmt::format("has the key \"{}\" twice", key);
+      if (keys.back().size() > kMaxKeys) problem = fmt::format("has an object with more than {} keys", kMaxKeys);
     }
-    return true;
+    return problem.empty();
   }
 };
 

@@ -13,7 +13,7 @@ namespace isobit {
 using Json = nlohmann::ordered_json;
 
 // Parses one JSON value. Errors (kInvalidArgument, field) name the byte offset. Refuses: invalid UTF-8, duplicate keys in an
-// object, nesting deeper than 64, and NaN or infinity spelled as numbers.
+// object, more than 10000 keys in one object, nesting deeper than 64, and NaN or infinity spelled as numbers.
 Result<Json> ParseJson(std::string_view text, std::string_view field);
 
 // Compact text. Floats that came from float32 must be put in with JsonFloat. Invalid UTF-8 in strings becomes U+FFFD; never throws.
