@@ -16,6 +16,7 @@ constexpr double kSampledTemperature = 0.8;
 // A cache hit that saves prefill shows in the time to the first token; this much faster counts as proof.
 constexpr double kWarmFaster = 0.7;
 constexpr std::int64_t kTimedPromptTokens = 32;
+constexpr std::size_t kBytesPerToken = 5;  // of plain text, on the careful side
 constexpr std::int64_t kVictimsPerWave = 4;
 
 std::string RerunCommand(const Trial& trial, const std::string& rest) {
@@ -44,18 +45,19 @@ struct ColdWarm {
   const Answer* cold;   // what the warm answer is compared with
   const Answer* warm;
   const Answer* fresh;  // a never-seen prompt of this length, asked just before: the time a cold first token takes now; may be null
+  std::int64_t prompt_tokens;  // as counted by the server, else a guess
 };
 
 CacheProof ProveCacheHits(const std::vector<ColdWarm>& pairs, Json& details) {
   std::int64_t num_hits = 0, num_lies = 0, num_faster = 0;
   std::vector<double> fresh_ms, warm_ms;
-  for (const auto& [cold, warm, fresh] : pairs) {
+  for (const auto& [cold, warm, fresh, prompt_tokens] : pairs) {
     if (!cold->ok() || !warm->ok()) continue;
     if (warm->cached_tokens > 0 && cold->cached_tokens == 0) ++num_hits;
     if (warm->cached_tokens > warm->prompt_tokens || cold->cached_tokens > cold->prompt_tokens) ++num_lies;
-    // Short prompts have next to no prefill to save. An unknown length may be long.
+    // Short prompts have next to no prefill to save.
     if (fresh == nullptr || !fresh->streamed || !warm->streamed || fresh->first_token_nanos() <= 0) continue;
-    if (warm->prompt_tokens >= 0 && warm->prompt_tokens < kTimedPromptTokens) continue;
+    if (prompt_tokens < kTimedPromptTokens) continue;
     fresh_ms.push_back(static_cast<double>(fresh->first_token_nanos()) / 1e6);
     warm_ms.push_back(static_cast<double>(warm->first_token_nanos()) / 1e6);
     num_faster += warm_ms.back() < kWarmFaster * fresh_ms.back();
@@ -145,7 +147,10 @@ ArmReport ReportPrimed(const Trial& trial, const std::string& setting, const std
   for (std::size_t i = 0; i < questions.size(); ++i) {
     const Member members[] = {{"cold", cold[i], false}, {setting, &primed.warm[i]}};
     tally.AddGroup(questions[i], members);
-    pairs.push_back({cold[i], &primed.warm[i], primed.fresh.empty() ? nullptr : &primed.fresh[i]});
+    const Answer& warm = primed.warm[i];
+    const std::int64_t guess = static_cast<std::int64_t>(questions[i].ids.size() + questions[i].text.size() / kBytesPerToken);
+    pairs.push_back({cold[i], &warm, primed.fresh.empty() ? nullptr : &primed.fresh[i],
+                     warm.prompt_tokens >= 0 ? warm.prompt_tokens : guess});
   }
   const CacheProof proof = ProveCacheHits(pairs, tally.details());
   std::string circumstances = proof.how;
