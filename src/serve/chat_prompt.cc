@@ -17,13 +17,21 @@ std::size_t CharacterBytes(std::string_view text) {
 }
 
 // U+FDD0 to U+FDEF, and the last two of every plane but the first: 64 noncharacters.
+constexpr int kNumNoncharacters = 64;
 std::string Noncharacter(int index) {
   std::string out;
   if (index < 32) AppendUtf8(0xFDD0 + static_cast<std::uint32_t>(index), out);
   else AppendUtf8(0x1FFFE + static_cast<std::uint32_t>((index - 32) / 2) * 0x10000 + static_cast<std::uint32_t>(index % 2), out);
   return out;
 }
-constexpr int kNumNoncharacters = 64;
+// The index of the noncharacter that valid UTF-8 text has at this byte; -1: none.
+int NoncharacterAt(std::string_view text, std::size_t at) {
+  const auto byte = [&](std::size_t i) { return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0; };
+  if (byte(0) == 0xEF && byte(1) == 0xB7 && byte(2) >= 0x90 && byte(2) <= 0xAF) return byte(2) - 0x90;
+  if (byte(0) < 0xF0 || (byte(1) & 0x0F) != 0x0F || byte(2) != 0xBF || byte(3) < 0xBE) return -1;
+  const int plane = (byte(0) & 7) << 2 | (byte(1) >> 4 & 3);
+  return plane < 1 || plane > 16 ? -1 : 32 + (plane - 1) * 2 + (byte(3) & 1);
+}
 
 // Names that templates look up: no client text.
 bool IsProtocolName(std::string_view key) {
@@ -38,17 +46,22 @@ bool IsProtocolName(std::string_view key) {
 // The noncharacters in use for one request.
 class PromptEncoder::Shield {
  public:
-  explicit Shield(const std::vector<std::pair<std::string, std::int32_t>>& control_tokens) : control_tokens_(control_tokens) {}
+  explicit Shield(const PromptEncoder& encoder) : encoder_(encoder) {}
 
   // A noncharacter that the text holds cannot serve as a mark.
   void Reserve(std::string_view text) {
-    for (int i = 0; i < kNumNoncharacters; ++i) taken_[i] = taken_[i] || text.find(Noncharacter(i)) != std::string_view::npos;
+    for (std::size_t at = 0; at < text.size(); ++at) {
+      if (static_cast<unsigned char>(text[at]) < 0xEF) continue;
+      if (const int index = NoncharacterAt(text, at); index >= 0) taken_[index] = true;
+    }
   }
 
   std::string Protect(const std::string& text) {
     std::vector<std::size_t> starts;  // bytes at which a character is to be replaced
-    for (const auto& [token, id] : control_tokens_) {
-      for (std::size_t at = text.find(token); at != std::string::npos; at = text.find(token, at + 1)) starts.push_back(at);
+    for (std::size_t at = 0; at < text.size(); ++at) {
+      if (encoder_.ControlTokenAt(std::string_view(text).substr(at)) >= 0) starts.push_back(at);
+    }
+    for (const auto& [token, id] : encoder_.control_tokens_) {
       // The text's end may begin a token that the template's next characters complete, and its start may complete one.
       for (std::size_t length = std::min(token.size() - 1, text.size()); length > 0; --length) {
         if (text.compare(text.size() - length, length, token, 0, length) == 0) starts.push_back(text.size() - length);
@@ -98,7 +111,7 @@ class PromptEncoder::Shield {
     return character;
   }
 
-  const std::vector<std::pair<std::string, std::int32_t>>& control_tokens_;
+  const PromptEncoder& encoder_;
   bool taken_[kNumNoncharacters] = {};
   bool exhausted_ = false;
   std::vector<std::pair<std::string, std::string>> marks_;  // character, its noncharacter
@@ -160,7 +173,9 @@ PromptEncoder::PromptEncoder(std::shared_ptr<const Tokenizer> tokenizer, std::sh
   for (std::int32_t id = 0; id < tokenizer_->vocab_size(); ++id) {
     const std::string& text = tokenizer_->TokenBytes(id);
     longest_token_bytes_ = std::max(longest_token_bytes_, text.size());
-    if (tokenizer_->IsSpecial(id) && !text.empty()) control_tokens_.emplace_back(text, id);
+    if (!tokenizer_->IsSpecial(id) || text.empty()) continue;
+    control_tokens_.emplace_back(text, id);
+    can_begin_[static_cast<unsigned char>(text.front())] = true;
   }
   std::sort(control_tokens_.begin(), control_tokens_.end());
   std::vector<std::int32_t> added = tokenizer_->Encode("", {.add_special = true, .parse_special = false});
@@ -185,8 +200,20 @@ EncodedPrompt PromptEncoder::Encode(std::string_view text, bool add_special, boo
   return prompt;
 }
 
-bool PromptEncoder::CanFit(std::string_view text, std::int64_t max_tokens) const {
-  return text.size() / longest_token_bytes_ <= static_cast<std::size_t>(max_tokens);
+bool PromptEncoder::CanFit(std::size_t text_bytes, std::int64_t max_tokens) const {
+  return text_bytes / longest_token_bytes_ <= static_cast<std::size_t>(max_tokens);
+}
+
+std::size_t PromptEncoder::TextBytes(const ChatInput& chat) {
+  std::size_t bytes = 0;
+  const auto add = [&](const std::string& text) {
+    bytes += text.size();
+    return Json(text);
+  };
+  MapStrings(chat.messages, add, true);
+  MapStrings(chat.tools, add);
+  MapStrings(chat.documents, add);
+  return bytes;
 }
 
 Json PromptEncoder::Context(const ChatInput& chat, Shield& shield) const {
@@ -217,7 +244,7 @@ Result<RenderedChat> PromptEncoder::Render(const ChatInput& chat, bool add_speci
   if (!chat_template_) {
     return Fail(ErrorCode::kUnsupported, "messages", "this model's file has no chat template; use /v1/completions");
   }
-  Shield shield(control_tokens_);
+  Shield shield(*this);
   const Json context = Context(chat, shield);
   if (shield.exhausted()) {
     return Fail(ErrorCode::kInvalidArgument, "messages", "hold nearly every noncharacter of Unicode (U+FDD0 ...); remove some");
@@ -243,6 +270,7 @@ Result<RenderedChat> PromptEncoder::Render(const ChatInput& chat, bool add_speci
 std::int32_t PromptEncoder::ControlTokenAt(std::string_view text) const {
   std::int32_t found = -1;
   std::size_t length = 0;
+  if (!can_begin_[static_cast<unsigned char>(text.front())]) return found;
   // Texts that can begin here share its first byte: a short run of the sorted list.
   const auto begin = std::lower_bound(control_tokens_.begin(), control_tokens_.end(), text.substr(0, 1),
                                       [](const auto& entry, std::string_view first) { return entry.first < first; });

@@ -23,6 +23,8 @@
 
 namespace isobit {
 
+inline constexpr std::size_t kMaxTokenizeBytes = 4 << 20;  // of text that is only encoded: /tokenize
+
 struct EncodedPrompt {
   std::vector<std::int32_t> ids;
   std::size_t num_prefix = 0;  // of these, added in front (BOS)
@@ -45,8 +47,10 @@ class PromptEncoder {
   // kInvalidArgument with the template's own words if it raises; kUnsupported without a template.
   Result<RenderedChat> Render(const ChatInput& chat, bool add_special) const;
 
-  // False if the text surely has more tokens than max_tokens; found without encoding it.
-  bool CanFit(std::string_view text, std::int64_t max_tokens) const;
+  // False if text of so many bytes has more tokens than max_tokens even if every one of them were the longest there is: found
+  // without encoding it, so that no body can keep the server's thread busy for long.
+  bool CanFit(std::size_t text_bytes, std::int64_t max_tokens) const;
+  static std::size_t TextBytes(const ChatInput& chat);  // of all that a client wrote
 
  private:
   class Shield;
@@ -59,6 +63,7 @@ class PromptEncoder {
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::shared_ptr<const ChatTemplate> chat_template_;
   std::vector<std::pair<std::string, std::int32_t>> control_tokens_;  // by text ascending
+  bool can_begin_[256] = {};                                          // one of them
   std::vector<std::int32_t> prefix_, suffix_;                         // what the tokenizer adds around a text
   std::size_t longest_token_bytes_ = 1;
 };

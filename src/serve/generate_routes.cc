@@ -73,7 +73,13 @@ Result<GenerationPlan> Api::Plan(const HttpRequest& http, bool chat, std::int64_
 Status Api::PlanPrompts(GenerationPlan& plan) const {
   const ApiRequest& request = plan.request;
   const std::int64_t max_len = context_.model.max_model_len;
+  const auto too_much_text = [&](const char* field, std::size_t bytes) {
+    return Fail(ErrorCode::kInvalidArgument, field,
+                "this model's maximum context length is {} tokens, and {} bytes of text are more; shorten the prompt", max_len, bytes);
+  };
   if (request.chat) {
+    const std::size_t bytes = PromptEncoder::TextBytes(request.conversation);
+    if (!encoder_.CanFit(bytes, max_len)) return too_much_text("messages", bytes);
     ISOBIT_ASSIGN(RenderedChat rendered, encoder_.Render(request.conversation, request.add_special_tokens));
     plan.prompts.push_back({.ids = std::move(rendered.ids)});
   }
@@ -82,11 +88,10 @@ Status Api::PlanPrompts(GenerationPlan& plan) const {
       plan.prompts.push_back({.ids = input.ids});
       continue;
     }
-    if (!request.truncate_prompt_tokens && !encoder_.CanFit(input.text, max_len)) {
-      return Fail(ErrorCode::kInvalidArgument, "prompt",
-                  "this model's maximum context length is {} tokens, and {} bytes of text are more; shorten the prompt", max_len,
-                  input.text.size());
-    }
+    // Text to be truncated may be longer, but not without limit: it is encoded first.
+    const bool fits = encoder_.CanFit(input.text.size(), max_len) ||
+                      (request.truncate_prompt_tokens && input.text.size() <= kMaxTokenizeBytes);
+    if (!fits) return too_much_text("prompt", input.text.size());
     plan.prompts.push_back(encoder_.Encode(input.text, request.add_special_tokens, request.parse_special));
   }
   for (EncodedPrompt& prompt : plan.prompts) {

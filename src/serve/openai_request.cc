@@ -10,6 +10,7 @@ namespace isobit {
 namespace {
 
 constexpr std::int64_t kMaxTokensLimit = std::int64_t{1} << 40;  // any larger is a mistake, not a context length error
+constexpr std::uint64_t kMaxKeyComparisons = std::uint64_t{1} << 25;
 
 // Fields that change no answer: accepted, listed as ignored, never refused.
 constexpr const char* kHarmlessFields[] = {
@@ -499,6 +500,31 @@ Status ReadChatInput(FieldReader& fields, ChatInput& chat) {
   return fields.status();
 }
 
+// The parsed objects keep their keys in a list, so an object of k keys costs k * k comparisons: the sum over all objects, found in one
+// pass over the text.
+std::uint64_t KeyComparisons(std::string_view text) {
+  std::vector<std::uint64_t> open;  // keys so far of each open object or list
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    switch (text[i]) {
+      case '"':
+        for (++i; i < text.size() && text[i] != '"'; ++i) i += text[i] == '\\';
+        break;
+      case '{':
+      case '[': open.push_back(0); break;
+      case ':':
+        if (!open.empty()) total += ++open.back();
+        break;
+      case '}':
+      case ']':
+        if (!open.empty()) open.pop_back();
+        break;
+      default: break;
+    }
+  }
+  return total;
+}
+
 }  // namespace
 
 Result<Json> ParseBody(std::string_view body) {
@@ -511,6 +537,9 @@ Result<Json> ParseBody(std::string_view body) {
     return Fail(ErrorCode::kInvalidArgument, "", "the body holds a NUL byte at {}; write \\u0000 inside strings", nul);
   }
   if (!IsValidUtf8(body)) return Fail(ErrorCode::kInvalidArgument, "", "the body is not valid UTF-8");
+  if (KeyComparisons(body) > kMaxKeyComparisons) {
+    return Fail(ErrorCode::kInvalidArgument, "", "the body's objects have too many keys; no object may have more than about 8000");
+  }
   Result<Json> parsed = ParseJson(body, "");
   if (!parsed.ok()) return Fail(ErrorCode::kInvalidArgument, "", "the body {}", parsed.error().message);
   if (!parsed->is_object()) return Fail(ErrorCode::kInvalidArgument, "", "the body must be a JSON object, not {}", JsonTypeName(*parsed));

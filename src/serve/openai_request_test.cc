@@ -361,7 +361,37 @@ TEST(ParseBody, RefusesWhatIsNotOneJsonObjectInUtf8) {
     ASSERT_FALSE(parsed.ok()) << body;
     EXPECT_EQ(static_cast<int>(parsed.error().code), static_cast<int>(ErrorCode::kInvalidArgument));
   }
+  std::string many = "{\"a\": 1", few = many;
+  for (int i = 0; i < 20000; ++i) (i < 8000 ? few : many) += ", \"k" + std::to_string(i) + "\": \"::\"";
+  EXPECT_TRUE(ParseBody(few + "}").ok());
+  EXPECT_FALSE(ParseBody(few + many.substr(7) + "}").ok());  // a list of keys is searched for each: no body may make that slow
   EXPECT_TRUE(ParseBody(" {\"prompt\": \"\\u0000 \xF0\x9F\x98\x80\"} \n").ok());
+}
+
+TEST(ParseBody, NoMutationOfABodyBreaksTheParsers) {
+  const std::string seeds[] = {
+      R"({"model":"tiny","prompt":[[1,2],[3]],"n":2,"max_tokens":7,"temperature":0.5,"logit_bias":{"9":-100},"stop":["a"],"stream_options":{"include_usage":true}})",
+      R"({"messages":[{"role":"user","content":[{"type":"text","text":"a"}]},{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}],"tools":[{"function":{"name":"f"}}],"top_logprobs":2,"logprobs":true})"};
+  const std::string pieces[] = {"null", "-1", "1e999", "[]", "{}", "\"", "true", ":", ",", "\xFF", "18446744073709551616", "[[", "}}", "\\u0000"};
+  std::uint64_t state = 1;
+  const auto below = [&](std::size_t n) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<std::size_t>((state >> 33) % n);
+  };
+  int num_parsed = 0;
+  for (int round = 0; round < 6000; ++round) {
+    std::string body = seeds[round % 2];
+    for (std::size_t i = below(3); i > 0; --i) body.replace(below(body.size()), below(4), pieces[below(std::size(pieces))]);
+    const auto parsed = ParseBody(body);
+    if (!parsed.ok()) continue;
+    ++num_parsed;
+    for (const bool chat : {false, true}) {
+      const auto request = Parse(chat, *parsed);
+      if (request.ok()) continue;
+      EXPECT_FALSE(request.error().message.empty());
+    }
+  }
+  EXPECT_GT(num_parsed, 1000);
 }
 
 }  // namespace

@@ -336,6 +336,26 @@ TEST_F(ServerTest, ContinuousUsageCountsUp) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ((*ParseJson(events[static_cast<std::size_t>(i)], "event"))["usage"]["completion_tokens"], i + 1);
 }
 
+TEST_F(ServerTest, AStreamCanCarryThePromptAlone) {
+  const HttpAnswer answer = client_.Post("/v1/completions", Completion(Script(0), "\"max_tokens\": 0, \"echo\": true, \"logprobs\": 0, \"stream\": true"));
+  const auto events = answer.events();
+  ASSERT_EQ(events.size(), 2u);
+  const Json choice = (*ParseJson(events[0], "event"))["choices"][0];
+  EXPECT_EQ(choice["text"], "hi");
+  EXPECT_EQ(choice["finish_reason"], "length");
+  EXPECT_EQ(choice["logprobs"]["tokens"].size(), 3u);
+}
+
+TEST_F(ServerTest, ASilentStreamIsKeptAlive) {
+  server_->model.step_microseconds = 1'500'000;
+  client_.Send(Client::Request("POST", "/v1/completions", Completion(Script(0), "\"max_tokens\": 1, \"temperature\": 0, \"stream\": true")));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  server_->clock.later_nanos += 20'000'000'000;
+  const HttpAnswer answer = client_.Read();
+  EXPECT_EQ(answer.body.substr(0, 11), ": waiting\n\n");
+  EXPECT_EQ(JoinStream(answer).at(0).text, "a");
+}
+
 TEST_F(ServerTest, StreamsAreAFunctionOfTheRequest) {
   const auto body = [&] {
     std::string joined;

@@ -312,6 +312,17 @@ class Client {
   std::string buffer_;
 };
 
+// The machine's clock, and as much later as the test says.
+class LaterClock final : public Clock {
+ public:
+  std::int64_t MonotonicNanos() const override { return clock_.MonotonicNanos() + later_nanos; }
+  std::int64_t UnixSeconds() const override { return clock_.UnixSeconds(); }
+  std::atomic<std::int64_t> later_nanos = 0;
+
+ private:
+  SystemClock clock_;
+};
+
 // A server over a ScriptModel on a free port of the loopback, with its engine; stopped at the end.
 struct TestServer {
   explicit TestServer(ServerConfig config = {}, EngineConfig engine_config = {.max_sequences = 32}, bool add_bos = false) {
@@ -372,7 +383,7 @@ struct TestServer {
   ServingModel serving;
   ServerConfig server_config;
   EngineConfig engine_config;
-  SystemClock clock;
+  LaterClock clock;
   std::unique_ptr<Engine> engine;
   std::unique_ptr<Server> server;
   std::thread thread;

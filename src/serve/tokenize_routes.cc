@@ -84,6 +84,9 @@ HttpResponse Api::Tokenize(const HttpRequest& http) const {
     Result<RenderedChat> rendered = encoder_.Render(*request->chat, request->add_special);
     if (!rendered.ok()) return Refused(rendered.error());
     ids = std::move(rendered->ids);
+  } else if (request->text->size() > kMaxTokenizeBytes) {
+    return Refused(Fail(ErrorCode::kInvalidArgument, "prompt", "has {} bytes; at most {} are encoded at once: send it in parts",
+                        request->text->size(), kMaxTokenizeBytes));
   } else {
     ids = encoder_.Encode(*request->text, request->add_special, request->parse_special).ids;
   }
