@@ -181,7 +181,8 @@ TEST(ChatTemplate, LimitsStopHostileTemplates) {
       "{{ [1]|batch(100000000000, 0)|list }}",
       "{{ 'a\nb'|indent(100000000000) }}",
       "{% set ns = namespace() %}{% set ns.a = ns %}{% for i in range(100000) %}{% set ns.l = [ns, ns.l] %}{% endfor %}",
-      parentheses, blocks, sums, pipes, nots + "1 }}", signs + "1 }}", dots + " }}", brackets + " }}",
+      parentheses, blocks, sums + " }}", pipes + " }}", nots + "1 }}", signs + "1 }}", dots + " }}",
+      brackets + "1" + std::string(3000, ']') + " }}",
   };
   for (const std::string& source : cases) {
     const auto got = Render(source, {{"x", Json::object()}});
