@@ -87,6 +87,17 @@ TEST(Sampling, GumbelNoiseHasItsDistributionAndItsKey) {
   EXPECT_NE(GumbelNoise(42 | 1ull << 40, 0, 7, 3), base);
 }
 
+TEST(Sampling, MinBitsBoundEveryDraw) {
+  for (std::uint32_t bits = 0; bits < 1u << 23; bits += 37) {
+    const float noise = GumbelOfBits(bits);
+    ASSERT_LT(noise, kMaxGumbelNoise);
+    if (noise < 0) continue;
+    ASSERT_GE(bits, MinBitsForNoise(noise)) << bits;
+  }
+  EXPECT_GT(MinBitsForNoise(10.0f), (1u << 23) - 1000);  // and it does rule draws out
+  EXPECT_LT(GumbelOfBits((1u << 23) - 1), kMaxGumbelNoise);
+}
+
 TEST(FloatEnvironment, HoldsHere) { AssertFloatEnvironment(); }
 
 TEST(FloatEnvironmentDeathTest, FlushingSubnormalsIsFatal) {

@@ -21,11 +21,18 @@ namespace isobit::contract {
 // Lowest index among the maxima; -0 and +0 are equal. No NaN.
 std::int32_t ArgMax(std::span<const float> values);
 
-// Standard Gumbel noise of one token: g = -Log(-Log(u)), u = (f32(w >> 9) + 0.5) * 2^-23 with w the first word of Philox4x32-10 of
-// counter {token, choice, low word of position, high word of position} and key {low word, high word} of the seed. u lies in (0, 1).
-float GumbelNoise(std::uint64_t seed, std::uint32_t choice, std::int64_t position, std::int32_t token);
+// Standard Gumbel noise of one token: g = -Log(-Log(u)), u = (f32(bits) + 0.5) * 2^-23, where bits are the upper 23 of the first word of
+// Philox4x32-10 of counter {token, choice, low word of position, high word of position} and key {low word, high word} of the seed.
+// u lies in (0, 1).
+std::uint32_t NoiseBits(std::uint64_t seed, std::uint32_t choice, std::int64_t position, std::int32_t token);
+float GumbelOfBits(std::uint32_t bits);
+inline float GumbelNoise(std::uint64_t seed, std::uint32_t choice, std::int64_t position, std::int32_t token) {
+  return GumbelOfBits(NoiseBits(seed, choice, position, token));
+}
 
-// No draw is larger: GumbelNoise of the largest u. A token that cannot win even with it needs no draw.
+// No draw is larger than kMaxGumbelNoise. A draw of at least t, for 0 <= t <= kMaxGumbelNoise, needs at least MinBitsForNoise(t) bits: a
+// cheap and safe bound, so that a token which cannot win needs no logarithm.
 inline constexpr float kMaxGumbelNoise = 17.0f;
+std::uint32_t MinBitsForNoise(float t);
 
 }  // namespace isobit::contract

@@ -102,16 +102,17 @@ void KeepMinP(float min_p, float max, std::vector<float>& z) {
 }
 
 std::int32_t GumbelArgMax(const SamplingParams& params, std::int64_t position, std::span<const float> z) {
-  const auto noisy = [&](std::int32_t id) {
-    return z[id] + contract::GumbelNoise(params.seed, params.choice, position, id);
-  };
-  // The likeliest token's noise first: most others cannot win even with the largest noise, and need no draw.
+  // The likeliest token's noise first: most others cannot win even with the largest noise, or show in the bits of their draw that
+  // theirs is too small. The bound leaves a margin of 0.01, far more than the rounding of z + noise.
   std::int32_t best = contract::ArgMax(z);
-  float best_value = noisy(best);
+  float best_value = z[best] + contract::GumbelNoise(params.seed, params.choice, position, best);
   for (std::size_t i = 0; i < z.size(); ++i) {
-    if (z[i] + contract::kMaxGumbelNoise < best_value) continue;
+    const float needed = best_value - z[i];
+    if (needed > contract::kMaxGumbelNoise) continue;
     const auto id = static_cast<std::int32_t>(i);
-    const float value = noisy(id);
+    const std::uint32_t bits = contract::NoiseBits(params.seed, params.choice, position, id);
+    if (bits < contract::MinBitsForNoise(needed)) continue;
+    const float value = z[id] + contract::GumbelOfBits(bits);
     if (value > best_value || (value == best_value && id < best)) {
       best = id;
       best_value = value;

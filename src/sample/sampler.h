@@ -24,7 +24,7 @@ struct TokenLogprob {
 };
 
 // Picks the token at absolute position `position` (prompt length + tokens generated so far). masked ids (e.g. EOS while min_tokens is
-// not reached) count as absent. kNumeric if any logit is NaN or infinite, or if nothing is left to choose.
+// not reached) count as absent. kNumeric if any logit is NaN or infinite; kInvalidArgument (allowed_token_ids) if nothing is left.
 Result<std::int32_t> SampleToken(std::span<const float> logits, const SamplingParams& params, const TokenHistory& history,
                                  std::span<const std::int32_t> masked_ids, std::int64_t position);
 
