@@ -15,6 +15,7 @@ namespace {
 
 inline constexpr std::int64_t kTile = 128;
 inline constexpr int kTilePanels = kTile / kVectorLanes;
+inline constexpr std::int64_t kRowsInPlace = 2;
 
 // Where an item's scratch lies. Queries are [row][head of the group]. Sizes in floats; a word of bf16 pairs or exponents is one float.
 struct AttentionScratchLayout {
@@ -23,6 +24,7 @@ struct AttentionScratchLayout {
   std::int64_t q, q_exponents;           // bf16-tc only: [queries][padded_dim], [queries][padded_dim / 2]
   std::int64_t p, p_exponents;           // [queries][128], [queries][64]
   std::int64_t output, max, sum, q_max;  // [queries][padded_dim], [queries] each
+  std::int64_t tile_max, tile_sum;       // [queries]
   std::int64_t total;
 };
 
@@ -46,6 +48,8 @@ inline AttentionScratchLayout LayOutScratch(std::int64_t queries, std::int64_t h
   s.max = take(queries);
   s.sum = take(queries);
   s.q_max = take(queries);
+  s.tile_max = take(queries);
+  s.tile_sum = take(queries);
   s.total = at;
   return s;
 }
@@ -119,8 +123,13 @@ class AttentionKernel {
   }
 
   // Two vectors as a word of bf16 each: even in the low half.
+  template <KvElement kElement>
   static I Pair(F even, F odd) {
-    return V::Or(V::template Shr<16>(V::Bits(RoundToBf16<V>(even))), V::Bits(RoundToBf16<V>(odd)));
+    if constexpr (kElement != KvElement::kBf16) {
+      even = RoundToBf16<V>(even);
+      odd = RoundToBf16<V>(odd);
+    }
+    return V::Or(V::template Shr<16>(V::Bits(even)), V::Bits(odd));
   }
   static I Fields(I pair) { return V::And(pair, V::SetI(0x7f807f80)); }
   static std::int32_t LargestField(I fields) {
@@ -132,33 +141,52 @@ class AttentionKernel {
     }
     return static_cast<std::int32_t>(largest >> 7);
   }
-  static I MaxFields(I a, I b) {  // per 16 bits; fields are below 2^15, so halves compare as signed numbers
-    const I mask = V::SetI(0xffff);
-    return V::Or(V::MaxI(V::And(a, mask), V::And(b, mask)), V::template Shl<16>(V::MaxI(V::template Shr<16>(a), V::template Shr<16>(b))));
+
+  // Finds the tile's key panels and value rows in the cache.
+  void Locate(std::int64_t tile, LiveRange live) {
+    const std::int64_t bytes = ElementBytes(cache_.element);
+    const bool scaled = cache_.element == KvElement::kInt8;
+    for (std::int64_t j = (live.begin - tile) / kVectorLanes * kVectorLanes; j < live.end - tile; ++j) {
+      const std::int64_t block = item_.block_table[(tile + j) / cache_.block_size], inside = (tile + j) % cache_.block_size;
+      if (j % kVectorLanes == 0) {
+        key_panels_[j / kVectorLanes] = KeyHead(block) + inside * head_dim_ * bytes;
+        if (scaled) key_scales_[j / kVectorLanes] = KeyScales(block) + inside;
+      }
+      value_rows_[j] = ValueHead(block) + inside * cache_.value_stride * bytes;
+      if (scaled) value_scales_[j] = ValueScales(block)[inside];
+    }
+  }
+
+  // f32-fma and few rows: panels and rows are read where they lie; widening them for a few heads costs less than a copy.
+  bool ReadsInPlace() const { return !task_.tensor_core && item_.num_rows <= kRowsInPlace && cache_.run == kVectorLanes; }
+
+  // Blocks of 8 positions: two runs side by side, as a panel. Runs without live positions are zero.
+  template <KvElement kElement>
+  void MergeKeys(std::int64_t position, LiveRange live, std::byte* merged, float* scales) {
+    constexpr std::int64_t kBytes = ElementBytes(kElement);
+    std::memset(merged, 0, head_dim_ * kVectorLanes * kBytes);
+    for (std::int64_t half = 0; half < kVectorLanes; half += cache_.run) {
+      if (position + half + cache_.run <= live.begin || position + half >= live.end) continue;
+      const std::int64_t block = item_.block_table[(position + half) / cache_.block_size];
+      for (std::int64_t d = 0; d < head_dim_; ++d) {
+        std::memcpy(merged + (d * kVectorLanes + half) * kBytes, KeyHead(block) + d * cache_.run * kBytes, cache_.run * kBytes);
+      }
+      if constexpr (kElement == KvElement::kInt8) std::memcpy(scales + half, KeyScales(block), cache_.run * sizeof(float));
+    }
   }
 
   // Keys of the panel's sixteen positions from `position`; those outside `live` are zero. Returns the fields seen (bf16-tc).
   template <KvElement kElement>
-  I GatherKeyPanel(std::int64_t position, int panel, LiveRange live) {
+  I GatherKeyPanel(std::int64_t position, std::int64_t panel, LiveRange live) {
     constexpr std::int64_t kBytes = ElementBytes(kElement);
     alignas(64) std::byte merged[kMaxHeadDim * kVectorLanes * kBytes];
-    alignas(64) float scales[kVectorLanes] = {};
-    const std::byte* source = merged;
-    if (cache_.run == kVectorLanes) {
-      const std::int64_t block = item_.block_table[position / cache_.block_size], inside = position % cache_.block_size;
-      source = KeyHead(block) + inside * head_dim_ * kBytes;
-      if constexpr (kElement == KvElement::kInt8) std::memcpy(scales, KeyScales(block) + inside, sizeof scales);
-    } else {
-      // Blocks of 8: two runs side by side.
-      std::memset(merged, 0, head_dim_ * kVectorLanes * kBytes);
-      for (std::int64_t half = 0; half < kVectorLanes; half += cache_.run) {
-        if (position + half + cache_.run <= live.begin || position + half >= live.end) continue;
-        const std::int64_t block = item_.block_table[(position + half) / cache_.block_size];
-        for (std::int64_t d = 0; d < head_dim_; ++d) {
-          std::memcpy(merged + (d * kVectorLanes + half) * kBytes, KeyHead(block) + d * cache_.run * kBytes, cache_.run * kBytes);
-        }
-        if constexpr (kElement == KvElement::kInt8) std::memcpy(scales + half, KeyScales(block), cache_.run * sizeof(float));
-      }
+    alignas(64) float merged_scales[kVectorLanes] = {};
+    const std::byte* source = key_panels_[panel];
+    const float* scales = key_scales_[panel];
+    if (cache_.run != kVectorLanes) {
+      MergeKeys<kElement>(position, live, merged, merged_scales);
+      source = merged;
+      scales = merged_scales;
     }
     std::int32_t mask_lanes[kVectorLanes];
     for (int lane = 0; lane < kVectorLanes; ++lane) mask_lanes[lane] = position + lane >= live.begin && position + lane < live.end ? -1 : 0;
@@ -172,49 +200,52 @@ class AttentionKernel {
     if (!task_.tensor_core) {
       float* out = scratch_ + s_.keys + panel * head_dim_ * kVectorLanes;
       for (std::int64_t d = 0; d < head_dim_; ++d) V::Store(out + d * kVectorLanes, load(d));
+      key_panels_[panel] = reinterpret_cast<const std::byte*>(out);
     } else {
       std::uint32_t* out = Words(s_.keys) + panel * s_.padded_dim / 2 * kVectorLanes;
       for (std::int64_t d = 0; d < s_.padded_dim; d += 2) {
-        const I pair = d < head_dim_ ? Pair(load(d), d + 1 < head_dim_ ? load(d + 1) : V::Set(0.0f)) : V::SetI(0);
+        const I pair = d < head_dim_ ? Pair<kElement>(load(d), d + 1 < head_dim_ ? load(d + 1) : V::Set(0.0f)) : V::SetI(0);
         V::StoreI(out + d / 2 * kVectorLanes, pair);
-        fields = MaxFields(fields, Fields(pair));
+        fields = V::MaxU16(fields, Fields(pair));
       }
     }
     return fields;
   }
 
-  // Values of all positions of the tile; those outside `live` are zero.
   template <KvElement kElement>
-  I GatherValues(std::int64_t tile, LiveRange live) {
-    constexpr std::int64_t kBytes = ElementBytes(kElement);
+  F LoadValue(const std::byte* row, std::int64_t d, F scale) {
+    const F value = LoadWide<kElement>(row + d * ElementBytes(kElement));
+    return kElement == KvElement::kInt8 ? V::Mul(value, scale) : value;
+  }
+
+  // f32-fma: live positions only; its chains pass over no others.
+  template <KvElement kElement>
+  void GatherValuesF32(std::int64_t tile, LiveRange live) {
+    for (std::int64_t j = live.begin - tile; j < live.end - tile; ++j) {
+      float* out = scratch_ + s_.values + j * s_.padded_dim;
+      const F scale = V::Set(value_scales_[j]);
+      for (std::int64_t d = 0; d < s_.padded_dim; d += kVectorLanes) V::Store(out + d, LoadValue<kElement>(value_rows_[j], d, scale));
+      value_rows_[j] = reinterpret_cast<const std::byte*>(out);
+    }
+  }
+
+  // bf16-tc: all positions of the steps with live ones; absent ones are zero. Returns the fields seen.
+  template <KvElement kElement>
+  I GatherValuePairs(std::int64_t tile, LiveRange live) {
+    static constexpr std::byte kZeros[kMaxHeadDim * 4] = {};
     I fields = V::SetI(0);
-    for (std::int64_t j = 0; j < kTile; j += 2) {
-      const std::byte* rows[2] = {nullptr, nullptr};
-      F scales[2] = {V::Set(0.0f), V::Set(0.0f)};
+    for (std::int64_t j = (live.begin - tile) / 16 * 16; j < (live.end - tile + 15) / 16 * 16; j += 2) {
+      const std::byte* rows[2];
+      F scales[2];
       for (int i = 0; i < 2; ++i) {
-        const std::int64_t at = tile + j + i;
-        if (at < live.begin || at >= live.end) continue;
-        const std::int64_t block = item_.block_table[at / cache_.block_size], inside = at % cache_.block_size;
-        rows[i] = ValueHead(block) + inside * cache_.value_stride * kBytes;
-        if constexpr (kElement == KvElement::kInt8) scales[i] = V::Set(ValueScales(block)[inside]);
+        const bool is_live = tile + j + i >= live.begin && tile + j + i < live.end;
+        rows[i] = is_live ? value_rows_[j + i] : kZeros;
+        scales[i] = V::Set(is_live ? value_scales_[j + i] : 0.0f);
       }
-      if (!task_.tensor_core && rows[0] == nullptr && rows[1] == nullptr) continue;  // f32-fma passes over live positions only
-      const auto load = [&](int i, std::int64_t d) {
-        if (rows[i] == nullptr) return V::Set(0.0f);
-        F value = LoadWide<kElement>(rows[i] + d * kBytes);
-        if constexpr (kElement == KvElement::kInt8) value = V::Mul(value, scales[i]);
-        return value;
-      };
       for (std::int64_t d = 0; d < s_.padded_dim; d += kVectorLanes) {
-        const F even = load(0, d), odd = load(1, d);
-        if (!task_.tensor_core) {
-          V::Store(scratch_ + s_.values + j * s_.padded_dim + d, even);
-          V::Store(scratch_ + s_.values + (j + 1) * s_.padded_dim + d, odd);
-        } else {
-          const I pair = Pair(even, odd);
-          V::StoreI(Words(s_.values) + (d / kVectorLanes * (kTile / 2) + j / 2) * kVectorLanes, pair);
-          fields = MaxFields(fields, Fields(pair));
-        }
+        const I pair = Pair<kElement>(LoadValue<kElement>(rows[0], d, scales[0]), LoadValue<kElement>(rows[1], d, scales[1]));
+        V::StoreI(Words(s_.values) + (d / kVectorLanes * (kTile / 2) + j / 2) * kVectorLanes, pair);
+        fields = V::MaxU16(fields, Fields(pair));
       }
     }
     return fields;
@@ -223,16 +254,16 @@ class AttentionKernel {
   template <KvElement kElement>
   void GatherAs(std::int64_t tile, LiveRange live) {
     I fields = V::SetI(0);
-    for (int panel = 0; panel < kTilePanels; ++panel) {
-      const std::int64_t position = tile + panel * kVectorLanes;
-      if (position + kVectorLanes <= live.begin || position >= live.end) continue;
-      fields = MaxFields(fields, GatherKeyPanel<kElement>(position, panel, live));
+    for (std::int64_t panel = (live.begin - tile) / kVectorLanes; panel * kVectorLanes < live.end - tile; ++panel) {
+      fields = V::MaxU16(fields, GatherKeyPanel<kElement>(tile + panel * kVectorLanes, panel, live));
     }
     key_field_ = LargestField(fields);
-    value_field_ = LargestField(GatherValues<kElement>(tile, live));
+    if (task_.tensor_core) value_field_ = LargestField(GatherValuePairs<kElement>(tile, live));
+    else GatherValuesF32<kElement>(tile, live);
   }
 
   void Gather(std::int64_t tile, LiveRange live) {
+    Locate(tile, live);
     switch (cache_.element) {
       case KvElement::kF32: return GatherAs<KvElement::kF32>(tile, live);
       case KvElement::kF16: return GatherAs<KvElement::kF16>(tile, live);
@@ -263,7 +294,8 @@ class AttentionKernel {
       all = {live.begin < all.begin ? live.begin : all.begin, live.end > all.end ? live.end : all.end};
     }
     if (all.begin >= all.end) return;
-    Gather(tile, all);
+    if (ReadsInPlace()) Locate(tile, all);
+    else Gather(tile, all);
     // A value that is not finite must not reach a row for which its position is absent, not even times zero: gather again per row.
     const bool alone = task_.tensor_core && value_field_ >= kNonFiniteField;
     for (std::int64_t row = 0; row < item_.num_rows;) {
@@ -272,40 +304,78 @@ class AttentionKernel {
       while (row_end < item_.num_rows && LiveIn(row_end, tile) == live) ++row_end;
       if (live.begin < live.end) {
         if (alone) Gather(tile, live);
-        for (std::int64_t query = row * heads_; query < row_end * heads_;) {
-          const std::int64_t left = row_end * heads_ - query;
-          if (left >= 4) AttendQueries<4>(tile, live, query), query += 4;
-          else if (left == 3) AttendQueries<3>(tile, live, query), query += 3;
-          else if (left == 2) AttendQueries<2>(tile, live, query), query += 2;
-          else AttendQueries<1>(tile, live, query), query += 1;
-        }
+        // Three passes over the queries rather than one: keys, then values, stay in the first-level cache.
+        const std::int64_t begin = row * heads_, end = row_end * heads_;
+        InFours(begin, end, [&]<int kQueries>(std::int64_t query) { Scores<kQueries>(tile, live, query); });
+        for (std::int64_t query = begin; query < end; ++query) SoftMax(tile, live, query, TileMax()[query], TileSum()[query]);
+        InFours(begin, end, [&]<int kQueries>(std::int64_t query) { OutputsAndFold<kQueries>(tile, live, query); });
       }
       row = row_end;
     }
   }
 
-  // kQueries queries with one live range.
+  float* TileMax() { return scratch_ + s_.tile_max; }
+  float* TileSum() { return scratch_ + s_.tile_sum; }
+
+  // function.operator()<count>(first) over [begin, end) in fours, then the rest.
+  template <class Function>
+  static void InFours(std::int64_t begin, std::int64_t end, const Function& function) {
+    for (; begin + 4 <= end; begin += 4) function.template operator()<4>(begin);
+    if (end - begin == 3) function.template operator()<3>(begin);
+    if (end - begin == 2) function.template operator()<2>(begin);
+    if (end - begin == 1) function.template operator()<1>(begin);
+  }
+
+  // How the tile's keys and values lie: gathered as f32, or as the cache stores them.
+  KvElement ReadElement() const { return ReadsInPlace() ? cache_.element : KvElement::kF32; }
+
   template <int kQueries>
-  void AttendQueries(std::int64_t tile, LiveRange live, std::int64_t query) {
-    alignas(64) float tile_output[kQueries][kMaxHeadDim];
-    float tile_max[kQueries], tile_sum[kQueries];
-    if (task_.tensor_core) ScoresTensorCore<kQueries>(tile, live, query);
-    else ScoresF32<kQueries>(tile, live, query);
-    for (int i = 0; i < kQueries; ++i) SoftMax(tile, live, query + i, tile_max[i], tile_sum[i]);
-    if (task_.tensor_core) OutputsTensorCore<kQueries>(tile, live, query, tile_output);
-    else OutputsF32<kQueries>(tile, live, query, tile_output);
-    for (int i = 0; i < kQueries; ++i) FoldTile(query + i, tile_max[i], tile_sum[i], tile_output[i]);
+  void Scores(std::int64_t tile, LiveRange live, std::int64_t query) {
+    if (task_.tensor_core) return ScoresTensorCore<kQueries>(tile, live, query);
+    switch (ReadElement()) {
+      case KvElement::kF32: return ScoresF32<kQueries, KvElement::kF32>(tile, live, query);
+      case KvElement::kF16: return ScoresF32<kQueries, KvElement::kF16>(tile, live, query);
+      case KvElement::kBf16: return ScoresF32<kQueries, KvElement::kBf16>(tile, live, query);
+      case KvElement::kInt8: return ScoresF32<kQueries, KvElement::kInt8>(tile, live, query);
+    }
   }
 
   template <int kQueries>
+  void Outputs(std::int64_t tile, LiveRange live, std::int64_t query, float (&out)[kQueries][kMaxHeadDim]) {
+    if (task_.tensor_core) return OutputsTensorCore<kQueries>(tile, live, query, out);
+    switch (ReadElement()) {
+      case KvElement::kF32: return OutputsF32<kQueries, KvElement::kF32>(tile, live, query, out);
+      case KvElement::kF16: return OutputsF32<kQueries, KvElement::kF16>(tile, live, query, out);
+      case KvElement::kBf16: return OutputsF32<kQueries, KvElement::kBf16>(tile, live, query, out);
+      case KvElement::kInt8: return OutputsF32<kQueries, KvElement::kInt8>(tile, live, query, out);
+    }
+  }
+
+  template <int kQueries>
+  void OutputsAndFold(std::int64_t tile, LiveRange live, std::int64_t query) {
+    alignas(64) float tile_output[kQueries][kMaxHeadDim];
+    Outputs<kQueries>(tile, live, query, tile_output);
+    for (int i = 0; i < kQueries; ++i) FoldTile(query + i, TileMax()[query + i], TileSum()[query + i], tile_output[i]);
+  }
+
+  template <int kQueries, KvElement kElement>
   void ScoresF32(std::int64_t tile, LiveRange live, std::int64_t query) {
     constexpr int kPanels = V::kManyPanels > 1 ? 4 : 1;
+    constexpr std::int64_t kStride = kVectorLanes * ElementBytes(kElement);
     const float* q[kQueries];
     for (int i = 0; i < kQueries; ++i) q[i] = Query(query + i);
     const F scale = V::Set(task_.scale);
-    const std::int64_t panel_end = (live.end - tile + kVectorLanes - 1) / kVectorLanes;
-    for (std::int64_t panel = (live.begin - tile) / kVectorLanes / kPanels * kPanels; panel < panel_end; panel += kPanels) {
-      const float* keys = scratch_ + s_.keys + panel * head_dim_ * kVectorLanes;
+    const std::int64_t panel_begin = (live.begin - tile) / kVectorLanes, panel_end = (live.end - tile + kVectorLanes - 1) / kVectorLanes;
+    for (std::int64_t panel = panel_begin; panel < panel_end; panel += kPanels) {
+      // At the edge the last panel is computed again.
+      std::int64_t place[kPanels];
+      const std::byte* keys[kPanels];
+      F scales[kPanels];
+      for (int p = 0; p < kPanels; ++p) {
+        place[p] = panel + p < panel_end ? panel + p : panel_end - 1;
+        keys[p] = key_panels_[place[p]];
+        if constexpr (kElement == KvElement::kInt8) scales[p] = V::Load(key_scales_[place[p]]);
+      }
       F acc[kQueries][kPanels];
 #pragma GCC unroll 4
       for (int i = 0; i < kQueries; ++i) {
@@ -315,7 +385,10 @@ class AttentionKernel {
       for (std::int64_t d = 0; d < head_dim_; ++d) {
         F key[kPanels];
 #pragma GCC unroll 4
-        for (int p = 0; p < kPanels; ++p) key[p] = V::Load(keys + (p * head_dim_ + d) * kVectorLanes);
+        for (int p = 0; p < kPanels; ++p) {
+          key[p] = LoadWide<kElement>(keys[p] + d * kStride);
+          if constexpr (kElement == KvElement::kInt8) key[p] = V::Mul(key[p], scales[p]);
+        }
 #pragma GCC unroll 4
         for (int i = 0; i < kQueries; ++i) {
           const F value = V::Set(q[i][d]);
@@ -327,7 +400,7 @@ class AttentionKernel {
       for (int i = 0; i < kQueries; ++i) {
 #pragma GCC unroll 4
         for (int p = 0; p < kPanels; ++p) {
-          V::Store(scratch_ + s_.p + (query + i) * kTile + (panel + p) * kVectorLanes, V::Mul(acc[i][p], scale));
+          V::Store(scratch_ + s_.p + (query + i) * kTile + place[p] * kVectorLanes, V::Mul(acc[i][p], scale));
         }
       }
     }
@@ -391,15 +464,16 @@ class AttentionKernel {
     sum = lanes[0];
   }
 
-  template <int kQueries>
+  template <int kQueries, KvElement kElement>
   void OutputsF32(std::int64_t tile, LiveRange live, std::int64_t query, float (&out)[kQueries][kMaxHeadDim]) {
     constexpr int kPanels = V::kManyPanels > 1 ? 4 : 1;
+    constexpr std::int64_t kBytes = ElementBytes(kElement);
     const std::int64_t panels = s_.padded_dim / kVectorLanes;
     const float* p = scratch_ + s_.p + query * kTile;
     for (std::int64_t panel = 0; panel < panels; panel += kPanels) {
-      // At the edge a panel is computed twice.
+      // At the edge the last panel is computed again.
       std::int64_t place[kPanels];
-      for (int i = 0; i < kPanels; ++i) place[i] = (panel + i < panels ? panel + i : panels - 1) * kVectorLanes;
+      for (int c = 0; c < kPanels; ++c) place[c] = (panel + c < panels ? panel + c : panels - 1) * kVectorLanes;
       F acc[kQueries][kPanels];
 #pragma GCC unroll 4
       for (int i = 0; i < kQueries; ++i) {
@@ -407,10 +481,13 @@ class AttentionKernel {
         for (int c = 0; c < kPanels; ++c) acc[i][c] = V::Set(0.0f);
       }
       for (std::int64_t j = live.begin - tile; j < live.end - tile; ++j) {
-        const float* values = scratch_ + s_.values + j * s_.padded_dim;
+        const std::byte* values = value_rows_[j];
         F value[kPanels];
 #pragma GCC unroll 4
-        for (int c = 0; c < kPanels; ++c) value[c] = V::Load(values + place[c]);
+        for (int c = 0; c < kPanels; ++c) {
+          value[c] = LoadWide<kElement>(values + place[c] * kBytes);
+          if constexpr (kElement == KvElement::kInt8) value[c] = V::Mul(value[c], V::Set(value_scales_[j]));
+        }
 #pragma GCC unroll 4
         for (int i = 0; i < kQueries; ++i) {
           const F weight = V::Set(p[i * kTile + j]);
@@ -486,7 +563,12 @@ class AttentionKernel {
   const std::int64_t heads_, head_dim_;
   const AttentionScratchLayout s_;
   float* scratch_;
-  std::int32_t key_field_ = 0, value_field_ = 0;  // largest exponent fields of the gathered tile
+  std::int32_t key_field_ = 0, value_field_ = 0;  // bf16-tc: largest exponent fields of the gathered tile
+  // Where the tile's key panels [head_dim][16] and value rows [padded_dim] lie: in the cache, or gathered in the scratch as f32.
+  const std::byte* key_panels_[kTilePanels] = {};
+  const float* key_scales_[kTilePanels] = {};  // in the cache, int8: [16]
+  const std::byte* value_rows_[kTile] = {};
+  float value_scales_[kTile] = {};             // in the cache, int8
 };
 
 template <class V>

@@ -43,38 +43,35 @@ std::int64_t PanelBytes(PanelLayout layout, std::int64_t k, std::int64_t group) 
   ISOBIT_CHECK(false);
 }
 
-// Integers of one row to its lane: q raised by `offset`, four consecutive k side by side.
-void PackIntegers(const PackedLinear& w, const contract::QuantizedRow& row, int lane, std::byte* panel) {
+// Stored integer blocks of one row to its lane, four bytes (a quad) at a time. GGUF's nibble order is the panel's: low nibbles are k
+// 0..15 of the block, high ones k 16..31.
+void PackBlocks(const PackedLinear& w, DType dtype, std::span<const std::byte> row, std::int64_t lane, std::byte* panel) {
+  const DTypeInfo& info = Info(dtype);
+  const std::int64_t groups = (w.k + w.group - 1) / w.group;
   const bool nibbles = w.layout == PanelLayout::kQ4_1 || w.layout == PanelLayout::kQ4_0;
-  const int offset = w.layout == PanelLayout::kQ4_1 ? 0 : nibbles ? kNibbleOffset : kByteOffset;
-  const std::int64_t groups = static_cast<std::int64_t>(row.scale.size());
-  const std::int64_t group_bytes = w.group * kVectorLanes / (nibbles ? 2 : 1);
-  for (std::int64_t k = 0; k < w.k; ++k) {
-    const std::int64_t g = k / w.group, inside = k % w.group, quad = inside / 4, byte = lane * 4 + inside % 4;
-    const int value = row.q[k] + offset;
-    std::byte* group = panel + g * group_bytes;
-    if (nibbles) group[quad % 4 * 64 + byte] |= static_cast<std::byte>(value << (quad < 4 ? 0 : 4));
-    else group[quad * 64 + byte] = static_cast<std::byte>(value);
-  }
+  const std::int64_t scale_bytes = w.layout == PanelLayout::kI8G128 ? 4 : 2, minimum_bytes = w.layout == PanelLayout::kQ4_1 ? 2 : 0;
+  const std::int64_t q_bytes = info.block_bytes - scale_bytes - minimum_bytes, group_bytes = q_bytes * kVectorLanes;
+  // Q4_0 stores q + 8 already; bytes are raised by 128.
+  const std::uint32_t flip = nibbles ? 0 : 0x80808080u;
   std::byte* scales = panel + groups * group_bytes;
+  std::byte* minima = scales + groups * kVectorLanes * scale_bytes;
   for (std::int64_t g = 0; g < groups; ++g) {
-    const std::int64_t at = g * kVectorLanes + lane;
-    if (w.layout == PanelLayout::kI8G128) {
-      std::memcpy(scales + at * 4, &row.scale[g], 4);
-      continue;
-    }
-    // d and m were f16 in the file, so this is exact.
-    const std::uint16_t d = contract::F16FromF32(row.scale[g]);
-    std::memcpy(scales + at * 2, &d, 2);
-    if (row.has_minimum) {
-      const std::uint16_t m = contract::F16FromF32(row.minimum[g]);
-      std::memcpy(scales + (groups * kVectorLanes + at) * 2, &m, 2);
+    const std::byte* block = row.data() + g * info.block_bytes;
+    std::memcpy(scales + (g * kVectorLanes + lane) * scale_bytes, block, scale_bytes);
+    std::memcpy(minima + (g * kVectorLanes + lane) * minimum_bytes, block + scale_bytes, minimum_bytes);
+    const std::byte* q = block + scale_bytes + minimum_bytes;
+    std::byte* to = panel + g * group_bytes + lane * 4;
+    for (std::int64_t byte = 0; byte < q_bytes; byte += 4) {
+      std::uint32_t quad;
+      std::memcpy(&quad, q + byte, 4);
+      quad ^= flip;
+      std::memcpy(to + byte * kVectorLanes, &quad, 4);
     }
   }
 }
 
 void PackRow(PackedLinear& w, DType dtype, std::span<const std::byte> row, std::int64_t index) {
-  const int lane = static_cast<int>(index % kVectorLanes);
+  const std::int64_t lane = index % kVectorLanes;
   std::byte* panel = w.panels.data() + index / kVectorLanes * w.panel_bytes;
   const std::int64_t element = w.layout == PanelLayout::kF32 ? 4 : 2;
   switch (w.layout) {
@@ -97,10 +94,9 @@ void PackRow(PackedLinear& w, DType dtype, std::span<const std::byte> row, std::
     default: break;
   }
   if (IsQuantized(dtype)) {
-    PackIntegers(w, contract::UnpackRow(dtype, row, w.k), lane, panel);
+    PackBlocks(w, dtype, row, lane, panel);
   } else {
-    const std::vector<std::byte> requantized = contract::QuantizeRowI8G128(contract::DecodeRow(dtype, row, w.k));
-    PackIntegers(w, contract::UnpackRow(DType::kI8G128, requantized, w.k), lane, panel);
+    PackBlocks(w, DType::kI8G128, contract::QuantizeRowI8G128(contract::DecodeRow(dtype, row, w.k)), lane, panel);
   }
 }
 

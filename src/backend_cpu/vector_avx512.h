@@ -12,7 +12,7 @@ namespace {
 struct VectorAvx512 {
   static constexpr const char* kName = "avx512";
   static constexpr bool kHasDot4 = false, kHasTensorCoreStep = true;
-  static constexpr int kFewPanels = 8, kManyPanels = 2;
+  static constexpr int kFewPanels = 4, kManyPanels = 2;
 
   using F = __m512;
   using I = __m512i;

@@ -92,6 +92,13 @@ struct VectorScalar {
   template <int kBits>
   static I Sra(I a) { return MapI([&](int i) { return a.v[i] >> kBits; }); }
   static I MaxI(I a, I b) { return MapI([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; }); }
+  static I MaxU16(I a, I b) {  // of each half of a lane
+    return MapI([&](int i) {
+      const std::uint32_t x = U(a.v[i]), y = U(b.v[i]);
+      const std::uint32_t low = (x & 0xffffu) > (y & 0xffffu) ? x & 0xffffu : y & 0xffffu;
+      return low | ((x >> 16) > (y >> 16) ? x >> 16 : y >> 16) << 16;
+    });
+  }
   static F Float(I a) { return std::bit_cast<F>(a); }
   static I Bits(F a) { return std::bit_cast<I>(a); }
   static F Convert(I a) { return MapF([&](int i) { return static_cast<float>(a.v[i]); }); }
