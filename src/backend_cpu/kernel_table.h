@@ -13,7 +13,7 @@ namespace {
 
 template <class V>
 void LinearInt8(const LinearTask& task, std::int64_t begin, std::int64_t end) {
-  constexpr int kRows = V::kManyPanels > 1 ? 4 : 2;
+  constexpr int kRows = V::kManyPanels > 1 ? 6 : 2;
   const auto cover = [&](const auto& tile) { CoverTiles<V, kRows, V::kManyPanels, V::kFewPanels>(task.x.rows, begin, end, tile); };
   switch (task.layout) {
     case PanelLayout::kQ4_1: return cover(Int8Tile<V, Q41Format>{task});

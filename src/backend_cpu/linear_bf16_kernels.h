@@ -23,14 +23,15 @@ struct ChainRows {
   std::int32_t max_exponent[kRows];
 };
 
-// emax fields (biased by 254) that the fast step takes. Scale factors stay normal and nothing overflows or underflows in between:
-// 2^(25 - emax) and 2^(emax - 25) for unbiased emax in [-100, 100].
+// emax fields (biased by 254) of the fast step: scale factors 2^(25 - emax) and 2^(emax - 25) stay normal and nothing overflows or
+// underflows in between. A chain's operands keep every product's field at or below kHighField - 32; its accumulator, a sum of at most
+// 2^30 products below 2^(emax + 2), then stays at or below kHighField.
 inline constexpr std::int32_t kLowField = 154, kHighField = 354;
 inline constexpr std::int32_t kNonFiniteField = 255;
 
 // Lowest emax field of the fast step for operands whose largest fields are given; 0: none.
 inline std::int32_t LowestField(std::int32_t a, std::int32_t b) {
-  if (a >= kNonFiniteField || b >= kNonFiniteField) return 0;
+  if (a >= kNonFiniteField || b >= kNonFiniteField || a + b > kHighField - 32) return 0;
   const std::int32_t fake = (a > b ? a : b) + 2;  // + 1: a subnormal's exponent is that of field 1
   return fake > kLowField ? fake : kLowField;
 }
@@ -79,10 +80,9 @@ __attribute__((noinline)) void Bf16Chain(const std::uint32_t* pairs, std::int32_
           sum2 = V::AddI(sum2, V::Truncate(V::Mul(V::Mul(w[j + 8], V::Set(xv[j + 8])), scale)));
         }
         const I sum = V::AddI(sum1, sum2);
-        const std::uint32_t outside =
-            V::GreaterU32(V::SubI(emax, V::SetI(static_cast<std::int32_t>(static_cast<std::uint32_t>(low[r]) << 23))),
-                          V::SetI(static_cast<std::int32_t>(static_cast<std::uint32_t>(kHighField - low[r]) << 23)));
-        if (((outside | V::Wrapped(sum1, sum2, sum)) & live) != 0 || low[r] == 0) [[unlikely]] {
+        // emax fields lie within 256 of `low`, so the difference's sign says which is larger.
+        const I below = V::SubI(emax, V::SetI(static_cast<std::int32_t>(static_cast<std::uint32_t>(low[r]) << 23)));
+        if ((V::SignsOrWrapped(below, sum1, sum2, sum) & live) != 0 || low[r] == 0) [[unlikely]] {
           V::Store(acc_out[r], acc[r]);
           TensorCoreStepByLaw(pairs + step * 128, xv, acc_out[r]);
           acc[r] = V::Load(acc_out[r]);

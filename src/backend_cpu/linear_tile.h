@@ -81,7 +81,13 @@ void CoverTiles(std::int64_t rows, std::int64_t begin, std::int64_t end, const T
     std::int64_t row = 0;
     while (row < rows) {
       const std::int64_t left = rows - row;
-      if (left > 2) {
+      if (kBigRows > 4 && (left == 3 || left == 4)) {
+        constexpr int kRows = kBigRows > 4 ? 4 : kBigRows;
+        for (std::int64_t panel = block; panel < block_end; panel += kBigPanels) {
+          tile.template Run<kRows, kBigPanels>({row, panel, rows, block_end});
+        }
+        row += kRows;
+      } else if (left > 2) {
         for (std::int64_t panel = block; panel < block_end; panel += kBigPanels) {
           tile.template Run<kBigRows, kBigPanels>({row, panel, rows, block_end});
         }

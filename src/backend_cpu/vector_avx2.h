@@ -105,11 +105,8 @@ struct VectorAvx2 {
     return static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(x.a))) |
            static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(x.b))) << 8;
   }
-  static std::uint32_t GreaterU32(I x, I y) {
-    const I flip = SetI(INT32_MIN), u = Xor(x, flip), v = Xor(y, flip);
-    return SignMask({_mm256_cmpgt_epi32(u.a, v.a), _mm256_cmpgt_epi32(u.b, v.b)});
-  }
-  static std::uint32_t Wrapped(I x, I y, I sum) { return SignMask(And(Xor(x, sum), Xor(y, sum))); }
+  // Lanes where x is negative or sum = y + z wrapped.
+  static std::uint32_t SignsOrWrapped(I x, I y, I z, I sum) { return SignMask(Or(x, And(Xor(y, sum), Xor(z, sum)))); }
 
   static B LoadB(const std::uint8_t* p) { return LoadI(p); }
   static B Repeat4(const std::int8_t* p) {

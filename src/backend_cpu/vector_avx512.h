@@ -68,9 +68,10 @@ struct VectorAvx512 {
   static I MaxU16(I a, I b) { return _mm512_max_epu16(a, b); }
   static I MaxU32(I a, I b) { return _mm512_max_epu32(a, b); }
   static F ConvertTowardZero(I a) { return _mm512_cvt_roundepi32_ps(a, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC); }
-  static std::uint32_t GreaterU32(I a, I b) { return _mm512_cmpgt_epu32_mask(a, b); }
-  // Lanes where sum = a + b wrapped: the sign of (a ^ sum) & (b ^ sum).
-  static std::uint32_t Wrapped(I a, I b, I sum) { return _mm512_movepi32_mask(_mm512_ternarylogic_epi32(a, b, sum, 0x42)); }
+  // Lanes where x is negative or sum = a + b wrapped: the sign of (a ^ sum) & (b ^ sum).
+  static std::uint32_t SignsOrWrapped(I x, I a, I b, I sum) {
+    return _mm512_movepi32_mask(_mm512_or_si512(x, _mm512_ternarylogic_epi32(a, b, sum, 0x42)));
+  }
 
   static B LoadB(const std::uint8_t* p) { return _mm512_loadu_si512(p); }
   static B Repeat4(const std::int8_t* p) {
