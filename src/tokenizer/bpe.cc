@@ -60,7 +60,8 @@ void BpeMerges::Apply(std::vector<std::int32_t>& symbols, Scratch& scratch) cons
   previous.resize(num_symbols);
   merged.resize(num_symbols);
 
-  // Notes the rule for the pair that begins at `left`, if there is one. rank[left] tells later whether a heap entry is still true.
+  // Notes the rule for the pair that begins at `left`, if there is one. rank[left] tells later
+  // whether a heap entry is still true.
   const auto note_pair = [&](std::uint32_t left) {
     const Slot* slot = next[left] == kNone ? nullptr : Find(symbols[left], symbols[next[left]]);
     rank[left] = slot == nullptr ? kNoRank : slot->rank;
@@ -90,7 +91,8 @@ void BpeMerges::Apply(std::vector<std::int32_t>& symbols, Scratch& scratch) cons
     next[left] = next[right];
     if (next[left] != kNone) previous[next[left]] = left;
     if (note_pair(left)) std::push_heap(heap.begin(), heap.end(), std::greater<>());
-    if (previous[left] != kNone && note_pair(previous[left])) std::push_heap(heap.begin(), heap.end(), std::greater<>());
+    if (previous[left] != kNone && note_pair(previous[left]))
+      std::push_heap(heap.begin(), heap.end(), std::greater<>());
   }
 
   std::size_t num_left = 0;

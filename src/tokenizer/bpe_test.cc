@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <map>
 
-
 namespace isobit {
 namespace {
 
 // The definition: look for the best pair, leftmost first, merge it, start over.
-std::vector<std::int32_t> MergeSlowly(std::vector<std::int32_t> symbols, const std::vector<MergeRule>& rules) {
+std::vector<std::int32_t> MergeSlowly(std::vector<std::int32_t> symbols,
+                                      const std::vector<MergeRule>& rules) {
   while (true) {
     std::size_t best_rule = rules.size(), best_at = 0;
     for (std::size_t at = 0; at + 1 < symbols.size(); ++at) {
@@ -79,7 +79,9 @@ TEST(BpeMerges, EqualsTheDefinitionOnRandomRulesAndTexts) {
       rules.push_back(rule);
       ++num_tokens;
     }
-    for (std::size_t i = rules.size(); i > 1; --i) std::swap(rules[i - 1], rules[static_cast<std::size_t>(numbers.Below(static_cast<std::int32_t>(i)))]);
+    for (std::size_t i = rules.size(); i > 1; --i)
+      std::swap(rules[i - 1],
+                rules[static_cast<std::size_t>(numbers.Below(static_cast<std::int32_t>(i)))]);
     std::vector<std::int32_t> symbols(static_cast<std::size_t>(numbers.Below(60)));
     for (std::int32_t& symbol : symbols) symbol = numbers.Below(num_letters);
     const std::vector<std::int32_t> expected = MergeSlowly(symbols, rules);
@@ -89,7 +91,8 @@ TEST(BpeMerges, EqualsTheDefinitionOnRandomRulesAndTexts) {
 }
 
 TEST(BpeMerges, ALongRunOfOneLetterIsNotQuadratic) {
-  // 2^20 letters merge pairwise into one token over 20 rules: a quadratic algorithm would need hours.
+  // 2^20 letters merge pairwise into one token over 20 rules: a quadratic algorithm would need
+  // hours.
   std::vector<MergeRule> rules;
   for (std::int32_t i = 0; i < 20; ++i) rules.push_back({i, i, i + 1});
   std::vector<std::int32_t> symbols(1 << 20, 0);

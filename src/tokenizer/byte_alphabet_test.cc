@@ -31,7 +31,7 @@ TEST(ByteAlphabet, EveryByteHasItsOwnLetterAndComesBack) {
 
 TEST(ByteAlphabet, RefusesWhatIsNoLetter) {
   EXPECT_EQ(BytesFromLetters("Ġhé"), std::string(" h\xE9"));
-  EXPECT_EQ(BytesFromLetters("a b"), std::nullopt);       // a plain space is no letter
+  EXPECT_EQ(BytesFromLetters("a b"), std::nullopt);  // a plain space is no letter
   EXPECT_EQ(BytesFromLetters("日"), std::nullopt);
   EXPECT_EQ(BytesFromLetters("\xC5\x84"), std::nullopt);  // U+0144, one behind the last letter
   EXPECT_EQ(BytesFromLetters("\xC4"), std::nullopt);      // cut off

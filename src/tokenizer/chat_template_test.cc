@@ -8,18 +8,26 @@
 namespace isobit {
 namespace {
 
-// tests/golden/templates: what Python's jinja2 gives, set up as Hugging Face sets it up (tools/make_template_goldens.py).
-std::string GoldenPath(const std::string& name) { return std::string(ISOBIT_SOURCE_DIR) + "/tests/golden/templates/" + name; }
+// tests/golden/templates: what Python's jinja2 gives, set up as Hugging Face sets it up
+// (tools/make_template_goldens.py).
+std::string GoldenPath(const std::string& name) {
+  return std::string(ISOBIT_SOURCE_DIR) + "/tests/golden/templates/" + name;
+}
 
-Json GoldenFile(const std::string& name) { return ParseJson(ReadFile(GoldenPath(name)).value(), name).value(); }
+Json GoldenFile(const std::string& name) {
+  return ParseJson(ReadFile(GoldenPath(name)).value(), name).value();
+}
 
-Result<std::string> Render(std::string_view source, const Json& context = Json::object(), std::int64_t now = 0, const TemplateLimits& limits = {}) {
+Result<std::string> Render(std::string_view source, const Json& context = Json::object(),
+                           std::int64_t now = 0, const TemplateLimits& limits = {}) {
   ISOBIT_ASSIGN(const auto chat_template, ChatTemplate::Parse(source));
   return chat_template->Render(context, now, limits);
 }
 
-// Compares one case of a golden file byte for byte; where jinja2 refuses, so must we, with the template's own message if it had one.
-void ExpectGolden(const Json& one, const std::string& source, const Json& context, std::int64_t now) {
+// Compares one case of a golden file byte for byte; where jinja2 refuses, so must we, with the
+// template's own message if it had one.
+void ExpectGolden(const Json& one, const std::string& source, const Json& context,
+                  std::int64_t now) {
   const auto got = Render(source, context, now);
   if (!one.contains("error")) {
     ASSERT_TRUE(got.ok()) << got.error().ToString();
@@ -53,7 +61,10 @@ TEST(ChatTemplate, ChatFormatsEqualJinja) {
 }
 
 TEST(ChatTemplate, OneTemplateRendersManyTimesTheSame) {
-  const auto parsed = ChatTemplate::Parse("{% set ns = namespace(n=0) %}{% for x in xs %}{% set ns.n = ns.n + x %}{% endfor %}{{ ns.n }}").value();
+  const auto parsed = ChatTemplate::Parse(
+                          "{% set ns = namespace(n=0) %}{% for x in xs %}{% set ns.n = ns.n + x "
+                          "%}{% endfor %}{{ ns.n }}")
+                          .value();
   const Json context = {{"xs", {1, 2, 3}}};
   for (int i = 0; i < 3; ++i) EXPECT_EQ(parsed->Render(context).value(), "6");
   EXPECT_EQ(parsed->source().substr(0, 6), "{% set");
@@ -61,7 +72,9 @@ TEST(ChatTemplate, OneTemplateRendersManyTimesTheSame) {
 
 TEST(ChatTemplate, TheClockIsAnArgument) {
   EXPECT_EQ(Render("{{ strftime_now('%d %b %Y') }}").value(), "01 Jan 1970");
-  EXPECT_EQ(Render("{{ strftime_now('%Y-%m-%d %H:%M:%S') }}", Json::object(), 1'709'251'199).value(), "2024-02-29 23:59:59");
+  EXPECT_EQ(
+      Render("{{ strftime_now('%Y-%m-%d %H:%M:%S') }}", Json::object(), 1'709'251'199).value(),
+      "2024-02-29 23:59:59");
 }
 
 struct BadTemplate {
@@ -91,7 +104,8 @@ TEST(ChatTemplate, ParseErrorsNameTheLine) {
     const auto parsed = ChatTemplate::Parse(bad.source);
     ASSERT_FALSE(parsed.ok()) << bad.source;
     EXPECT_EQ(parsed.error().field, "chat_template");
-    EXPECT_NE(parsed.error().message.find(bad.says), std::string::npos) << bad.source << " -> " << parsed.error().message;
+    EXPECT_NE(parsed.error().message.find(bad.says), std::string::npos)
+        << bad.source << " -> " << parsed.error().message;
   }
 }
 
@@ -120,12 +134,15 @@ TEST(ChatTemplate, RenderErrorsNameTheLineAndTheCause) {
     ASSERT_FALSE(got.ok()) << bad.source << " -> " << *got;
     EXPECT_EQ(got.error().field, "chat_template") << bad.source;
     EXPECT_EQ(got.error().code, ErrorCode::kInvalidArgument) << bad.source;
-    EXPECT_NE(got.error().message.find(bad.says), std::string::npos) << bad.source << " -> " << got.error().message;
+    EXPECT_NE(got.error().message.find(bad.says), std::string::npos)
+        << bad.source << " -> " << got.error().message;
   }
 }
 
 TEST(ChatTemplate, RaiseExceptionGivesItsOwnMessage) {
-  const auto got = Render("{% if messages|length > 1 %}{{ raise_exception('Only one message, please') }}{% endif %}ok", {{"messages", {1, 2}}});
+  const auto got = Render(
+      "{% if messages|length > 1 %}{{ raise_exception('Only one message, please') }}{% endif %}ok",
+      {{"messages", {1, 2}}});
   ASSERT_FALSE(got.ok());
   EXPECT_EQ(got.error().code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(got.error().field, "messages");
@@ -134,7 +151,8 @@ TEST(ChatTemplate, RaiseExceptionGivesItsOwnMessage) {
 
 TEST(ChatTemplate, ContextsThatCannotBeAreRefused) {
   EXPECT_EQ(Render("x", Json::array()).error().field, "messages");
-  EXPECT_EQ(Render("{{ x }}", {{"x", 9223372036854775808u}}).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(Render("{{ x }}", {{"x", 9223372036854775808u}}).error().code,
+            ErrorCode::kInvalidArgument);
   EXPECT_EQ(Render("{{ x }}", {{"x", "\xFF"}}).error().code, ErrorCode::kInvalidArgument);
   Json deep = 1;
   for (int i = 0; i < 300; ++i) deep = Json::array({deep});
@@ -147,7 +165,8 @@ TEST(ChatTemplate, ContextsThatCannotBeAreRefused) {
 // Each would run for ever, fill the memory or the stack, if nothing counted.
 TEST(ChatTemplate, LimitsStopHostileTemplates) {
   std::string parentheses = "{{ " + std::string(5000, '(') + "1" + std::string(5000, ')') + " }}";
-  std::string blocks, sums = "{{ 1", pipes = "{{ 'a'", nots = "{{ ", signs = "{{ ", dots = "{{ x", brackets = "{{ ";
+  std::string blocks, sums = "{{ 1", pipes = "{{ 'a'", nots = "{{ ", signs = "{{ ", dots = "{{ x",
+                      brackets = "{{ ";
   for (int i = 0; i < 3000; ++i) {
     blocks += "{% if 1 %}";
     sums += " + 1";
@@ -160,12 +179,18 @@ TEST(ChatTemplate, LimitsStopHostileTemplates) {
   for (int i = 0; i < 3000; ++i) blocks += "{% endif %}";
   const std::string cases[] = {
       "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}",
-      "{% set ns = namespace(s='x') %}{% for i in range(1000) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
-      "{% set ns = namespace(s='x') %}{% for i in range(1000) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}",
-      "{% set ns = namespace(s=[1]) %}{% for i in range(1000) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
-      "{% set ns = namespace(s=1) %}{% for i in range(100000) %}{% set ns.s = [ns.s] %}{% endfor %}{{ ns.s }}",
-      "{% set ns = namespace(s=1) %}{% for i in range(100000) %}{% set ns.s = {'a': ns.s} %}{% endfor %}",
-      "{% set ns = namespace(s=1) %}{% for i in range(100000) %}{% for y in [ns.s] %}{% set ns.s = loop %}{% endfor %}{% endfor %}",
+      "{% set ns = namespace(s='x') %}{% for i in range(1000) %}{% set ns.s = ns.s + ns.s %}{% "
+      "endfor %}",
+      "{% set ns = namespace(s='x') %}{% for i in range(1000) %}{% set ns.s = ns.s ~ ns.s %}{% "
+      "endfor %}",
+      "{% set ns = namespace(s=[1]) %}{% for i in range(1000) %}{% set ns.s = ns.s + ns.s %}{% "
+      "endfor %}",
+      "{% set ns = namespace(s=1) %}{% for i in range(100000) %}{% set ns.s = [ns.s] %}{% endfor "
+      "%}{{ ns.s }}",
+      "{% set ns = namespace(s=1) %}{% for i in range(100000) %}{% set ns.s = {'a': ns.s} %}{% "
+      "endfor %}",
+      "{% set ns = namespace(s=1) %}{% for i in range(100000) %}{% for y in [ns.s] %}{% set ns.s = "
+      "loop %}{% endfor %}{% endfor %}",
       "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
       "{% macro f(n) %}{{ f(n + 1) }}{{ f(n + 1) }}{% endmacro %}{{ f(0) }}",
       "{{ 'x' * 1000000000000 }}",
@@ -180,26 +205,41 @@ TEST(ChatTemplate, LimitsStopHostileTemplates) {
       "{% set x = 'a' * 1000 %}{% for i in range(100000) %}{% set y = x.split('a') %}{% endfor %}",
       "{{ [1]|batch(100000000000, 0)|list }}",
       "{{ 'a\nb'|indent(100000000000) }}",
-      "{% set ns = namespace() %}{% set ns.a = ns %}{% for i in range(100000) %}{% set ns.l = [ns, ns.l] %}{% endfor %}",
-      parentheses, blocks, sums + " }}", pipes + " }}", nots + "1 }}", signs + "1 }}", dots + " }}",
+      "{% set ns = namespace() %}{% set ns.a = ns %}{% for i in range(100000) %}{% set ns.l = [ns, "
+      "ns.l] %}{% endfor %}",
+      parentheses,
+      blocks,
+      sums + " }}",
+      pipes + " }}",
+      nots + "1 }}",
+      signs + "1 }}",
+      dots + " }}",
       brackets + "1" + std::string(3000, ']') + " }}",
   };
   for (const std::string& source : cases) {
     const auto got = Render(source, {{"x", Json::object()}});
     ASSERT_FALSE(got.ok()) << source.substr(0, 200);
-    EXPECT_TRUE(got.error().code == ErrorCode::kResourceExhausted || got.error().message.find("above 10000") != std::string::npos)
+    EXPECT_TRUE(got.error().code == ErrorCode::kResourceExhausted ||
+                got.error().message.find("above 10000") != std::string::npos)
         << source.substr(0, 100) << " -> " << got.error().ToString();
   }
 }
 
 TEST(ChatTemplate, LimitsAreWhatTheCallerSays) {
-  EXPECT_EQ(Render("{% for i in range(50) %}{% endfor %}", Json::object(), 0, {.max_steps = 100}).error().code, ErrorCode::kResourceExhausted);
-  EXPECT_TRUE(Render("{% for i in range(5) %}{% endfor %}", Json::object(), 0, {.max_steps = 100}).ok());
-  EXPECT_EQ(Render("12345", Json::object(), 0, {.max_output_bytes = 4}).error().code, ErrorCode::kResourceExhausted);
+  EXPECT_EQ(Render("{% for i in range(50) %}{% endfor %}", Json::object(), 0, {.max_steps = 100})
+                .error()
+                .code,
+            ErrorCode::kResourceExhausted);
+  EXPECT_TRUE(
+      Render("{% for i in range(5) %}{% endfor %}", Json::object(), 0, {.max_steps = 100}).ok());
+  EXPECT_EQ(Render("12345", Json::object(), 0, {.max_output_bytes = 4}).error().code,
+            ErrorCode::kResourceExhausted);
   EXPECT_EQ(Render("1234", Json::object(), 0, {.max_output_bytes = 4}).value(), "1234");
-  const char* recursion = "{% macro f(n) %}{% if n > 1 %}{{ f(n - 1) }}{% endif %}.{% endmacro %}{{ f(8) }}";
+  const char* recursion =
+      "{% macro f(n) %}{% if n > 1 %}{{ f(n - 1) }}{% endif %}.{% endmacro %}{{ f(8) }}";
   EXPECT_EQ(Render(recursion, Json::object(), 0, {.max_depth = 8}).value(), "........");
-  EXPECT_EQ(Render(recursion, Json::object(), 0, {.max_depth = 7}).error().code, ErrorCode::kResourceExhausted);
+  EXPECT_EQ(Render(recursion, Json::object(), 0, {.max_depth = 7}).error().code,
+            ErrorCode::kResourceExhausted);
 }
 
 TEST(ChatTemplate, ANamespaceMayHoldItself) {
@@ -208,20 +248,111 @@ TEST(ChatTemplate, ANamespaceMayHoldItself) {
 
 TEST(ChatTemplate, MacrosKeepTheScopeTheyCameFrom) {
   const char* source =
-      "{% set ns = namespace(f=none) %}{% for x in [1, 2] %}{% macro show() %}{{ x }}{% endmacro %}{% if loop.first %}{% set ns.f = show %}"
+      "{% set ns = namespace(f=none) %}{% for x in [1, 2] %}{% macro show() %}{{ x }}{% endmacro "
+      "%}{% if loop.first %}{% set ns.f = show %}"
       "{% endif %}{% endfor %}{{ ns.f() }}";
   EXPECT_EQ(Render(source).value(), "1");
 }
 
-// Words of the grammar in random order, and bytes in random order: no crash, no hang, an answer each time.
+// Words of the grammar in random order, and bytes in random order: no crash, no hang, an answer
+// each time.
 TEST(ChatTemplate, RandomSourcesNeverCrash) {
-  const char* words[] = {"{{ ", " }}", "{% ", " %}", "{%- ", " -%}", "{#", "#}", "if ", "endif", "else", "elif ", "for x in ", "endfor", "set ", "x",
-                         "= ", "endset", "macro f(a, b=1)", "endmacro", "call f(1)", "endcall", "f(", ")", "(", "[", "]", "{", "}", "1", "2.5", "'s'",
-                         "\"t\"", "none", "true", "xs", "d", ".a", ".items()", "|", "length", "upper", "join", "tojson", "list", "map('upper')", "sort",
-                         "selectattr('a')", "is ", "defined", "string", "not ", "and ", "or ", "in ", "+ ", "- ", "* ", "/ ", "// ", "% ", "** ", "~ ",
-                         "== ", "< ", ", ", ": ", "loop.index", "loop.last", "break", "continue", "namespace(a=1)", "raw", "endraw", "filter upper",
-                         "endfilter", "with a=1", "endwith", "generation", "endgeneration", "\n", " ", "range(3)", "é", "😀", "[::-1]", "[1:2]",
-                         ".split('s')", ".format(1)", "'%s' % ", "caller()", "\\", "'", "varargs", "x.y = 1", "if x else "};
+  const char* words[] = {"{{ ",
+                         " }}",
+                         "{% ",
+                         " %}",
+                         "{%- ",
+                         " -%}",
+                         "{#",
+                         "#}",
+                         "if ",
+                         "endif",
+                         "else",
+                         "elif ",
+                         "for x in ",
+                         "endfor",
+                         "set ",
+                         "x",
+                         "= ",
+                         "endset",
+                         "macro f(a, b=1)",
+                         "endmacro",
+                         "call f(1)",
+                         "endcall",
+                         "f(",
+                         ")",
+                         "(",
+                         "[",
+                         "]",
+                         "{",
+                         "}",
+                         "1",
+                         "2.5",
+                         "'s'",
+                         "\"t\"",
+                         "none",
+                         "true",
+                         "xs",
+                         "d",
+                         ".a",
+                         ".items()",
+                         "|",
+                         "length",
+                         "upper",
+                         "join",
+                         "tojson",
+                         "list",
+                         "map('upper')",
+                         "sort",
+                         "selectattr('a')",
+                         "is ",
+                         "defined",
+                         "string",
+                         "not ",
+                         "and ",
+                         "or ",
+                         "in ",
+                         "+ ",
+                         "- ",
+                         "* ",
+                         "/ ",
+                         "// ",
+                         "% ",
+                         "** ",
+                         "~ ",
+                         "== ",
+                         "< ",
+                         ", ",
+                         ": ",
+                         "loop.index",
+                         "loop.last",
+                         "break",
+                         "continue",
+                         "namespace(a=1)",
+                         "raw",
+                         "endraw",
+                         "filter upper",
+                         "endfilter",
+                         "with a=1",
+                         "endwith",
+                         "generation",
+                         "endgeneration",
+                         "\n",
+                         " ",
+                         "range(3)",
+                         "é",
+                         "😀",
+                         "[::-1]",
+                         "[1:2]",
+                         ".split('s')",
+                         ".format(1)",
+                         "'%s' % ",
+                         "caller()",
+                         "\\",
+                         "'",
+                         "varargs",
+                         "x.y = 1",
+                         "if x else "};
   const Json context = {{"xs", {3, 1, "a", nullptr}}, {"d", {{"a", {{"b", 1}}}}}, {"x", "text"}};
   std::uint64_t state = 7;
   const auto below = [&](std::uint64_t bound) {
@@ -232,9 +363,11 @@ TEST(ChatTemplate, RandomSourcesNeverCrash) {
   int num_rendered = 0;
   for (int round = 0; round < 60'000; ++round) {
     std::string source;
-    const bool balanced = below(2) == 0;  // half of them are whole expressions, so that many get past the parser
+    const bool balanced =
+        below(2) == 0;  // half of them are whole expressions, so that many get past the parser
     if (balanced) source = "{{ ";
-    for (std::uint64_t i = 0, count = 1 + below(balanced ? 8 : 16); i < count; ++i) source += words[below(std::size(words))];
+    for (std::uint64_t i = 0, count = 1 + below(balanced ? 8 : 16); i < count; ++i)
+      source += words[below(std::size(words))];
     if (balanced) source += " }}";
     if (below(10) == 0) source[below(source.size())] = static_cast<char>(below(256));
     num_rendered += Render(source, context, 0, limits).ok();
@@ -258,9 +391,14 @@ TEST(ChatTemplate, DamagedGoldensNeverCrash) {
       for (std::uint64_t i = 0, count = 1 + below(3); i < count; ++i) {
         const std::size_t at = below(source.size());
         switch (below(3)) {
-          case 0: source[at] = static_cast<char>(32 + below(95)); break;
-          case 1: source.erase(at, 1 + below(4)); break;
-          default: source.insert(at, source.substr(below(source.size()), 1 + below(12)));
+          case 0:
+            source[at] = static_cast<char>(32 + below(95));
+            break;
+          case 1:
+            source.erase(at, 1 + below(4));
+            break;
+          default:
+            source.insert(at, source.substr(below(source.size()), 1 + below(12)));
         }
         if (source.empty()) source = "x";
       }

@@ -1,9 +1,10 @@
-// PreTokenizer: cuts text into the pieces inside which byte pairs may merge. The cut is a regular expression that a GGUF file only
-// names (tokenizer.ggml.pre); the expressions are ours to know.
+// PreTokenizer: cuts text into the pieces inside which byte pairs may merge. The cut is a regular
+// expression that a GGUF file only names (tokenizer.ggml.pre); the expressions are ours to know.
 //
-// Text that is not valid UTF-8 is cut first into its valid stretches and its invalid bytes. Each valid stretch is cut by the
-// expression as if it were the whole text; each invalid byte is a piece by itself. So every text has exactly one cut, and valid text
-// is cut as the reference tokenizers do it.
+// Text that is not valid UTF-8 is cut first into its valid stretches and its invalid bytes. Each
+// valid stretch is cut by the expression as if it were the whole text; each invalid byte is a piece
+// by itself. So every text has exactly one cut, and valid text is cut as the reference tokenizers
+// do it.
 #pragma once
 
 #include <memory>
@@ -17,7 +18,8 @@ namespace isobit {
 
 class PreTokenizer {
  public:
-  // kUnsupported, naming the known names, for any other: a wrong cut would give plausible, wrong ids without a sign.
+  // kUnsupported, naming the known names, for any other: a wrong cut would give plausible, wrong
+  // ids without a sign.
   static Result<PreTokenizer> Create(std::string_view name);
   PreTokenizer(PreTokenizer&&) noexcept;
   PreTokenizer& operator=(PreTokenizer&&) noexcept;

@@ -17,7 +17,8 @@ std::vector<std::string> Cut(std::string_view name, std::string_view text) {
 using Pieces = std::vector<std::string>;
 
 TEST(PreTokenizer, Gpt2) {
-  EXPECT_EQ(Cut("gpt-2", "Hello world's 12345  x\n\n y"), (Pieces{"Hello", " world", "'s", " 12345", " ", " x", "\n\n", " y"}));
+  EXPECT_EQ(Cut("gpt-2", "Hello world's 12345  x\n\n y"),
+            (Pieces{"Hello", " world", "'s", " 12345", " ", " x", "\n\n", " y"}));
   EXPECT_EQ(Cut("gpt-2", "I'LL  "), (Pieces{"I", "'", "LL", "  "}));
 }
 
@@ -26,7 +27,8 @@ TEST(PreTokenizer, SmolLmTakesDigitsOneByOneAndEndsSpaceBeforeThem) {
 }
 
 TEST(PreTokenizer, LlamaAndQwen) {
-  EXPECT_EQ(Cut("llama-bpe", "x=12345;\n\nI'LL (go)"), (Pieces{"x", "=", "123", "45", ";\n\n", "I", "'LL", " (", "go", ")"}));
+  EXPECT_EQ(Cut("llama-bpe", "x=12345;\n\nI'LL (go)"),
+            (Pieces{"x", "=", "123", "45", ";\n\n", "I", "'LL", " (", "go", ")"}));
   EXPECT_EQ(Cut("qwen2", "v 123\n  z"), (Pieces{"v", " ", "1", "2", "3", "\n", " ", " z"}));
   EXPECT_EQ(Cut("llama3", "'re"), Cut("llama-bpe", "'re"));
 }
@@ -38,8 +40,10 @@ TEST(PreTokenizer, WhiteSpaceIsUnicodesNotPcres) {
 }
 
 TEST(PreTokenizer, InvalidBytesArePiecesOfTheirOwn) {
-  EXPECT_EQ(Cut("gpt-2", "ab\xFF\xFE cd\xE2\x82"), (Pieces{"ab", "\xFF", "\xFE", " cd", "\xE2", "\x82"}));
-  EXPECT_EQ(Cut("smollm", "  \xC0x"), (Pieces{"  ", "\xC0", "x"}));  // space before an invalid byte ends its stretch
+  EXPECT_EQ(Cut("gpt-2", "ab\xFF\xFE cd\xE2\x82"),
+            (Pieces{"ab", "\xFF", "\xFE", " cd", "\xE2", "\x82"}));
+  EXPECT_EQ(Cut("smollm", "  \xC0x"),
+            (Pieces{"  ", "\xC0", "x"}));  // space before an invalid byte ends its stretch
 }
 
 TEST(PreTokenizer, PiecesJoinToTheText) {

@@ -1,4 +1,5 @@
-// SpecialTokens: a set of token texts and the search for them inside a text, leftmost first, at one place the longest.
+// SpecialTokens: a set of token texts and the search for them inside a text, leftmost first, at one
+// place the longest.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// The syntax tree of a template: what the parser builds and the interpreter walks. Plain data, read-only once parsed.
+// The syntax tree of a template: what the parser builds and the interpreter walks. Plain data,
+// read-only once parsed.
 #pragma once
 
 #include <memory>
@@ -12,8 +13,21 @@
 namespace isobit::chat {
 
 enum class Operator {
-  kAdd, kSubtract, kMultiply, kDivide, kFloorDivide, kModulo, kPower,          // arithmetic
-  kEqual, kNotEqual, kLess, kLessEqual, kGreater, kGreaterEqual, kIn, kNotIn,  // comparison
+  kAdd,
+  kSubtract,
+  kMultiply,
+  kDivide,
+  kFloorDivide,
+  kModulo,
+  kPower,  // arithmetic
+  kEqual,
+  kNotEqual,
+  kLess,
+  kLessEqual,
+  kGreater,
+  kGreaterEqual,
+  kIn,
+  kNotIn,  // comparison
 };
 
 struct Expression;
@@ -28,19 +42,22 @@ struct ArgumentList {
 };
 
 enum class ExpressionKind {
-  kConstant,     // constant
-  kName,         // name
-  kList,         // operands
-  kTuple,        // operands
-  kDict,         // operands: key, value, key, value, ...
-  kAttribute,    // operands[0].name
-  kItem,         // operands[0][operands[1]]
-  kSlice,        // operands[0][operands[1]:operands[2]:operands[3]], each bound may be null
-  kCall,         // operands[0](arguments)
-  kFilter,       // operands[0]|name(arguments); operands[0] is null at the head of a filter block
-  kTest,         // operands[0] is name(arguments)
-  kNot, kNegate, kPlus,  // operands[0]
-  kAnd, kOr,             // operands[0], operands[1]
+  kConstant,   // constant
+  kName,       // name
+  kList,       // operands
+  kTuple,      // operands
+  kDict,       // operands: key, value, key, value, ...
+  kAttribute,  // operands[0].name
+  kItem,       // operands[0][operands[1]]
+  kSlice,      // operands[0][operands[1]:operands[2]:operands[3]], each bound may be null
+  kCall,       // operands[0](arguments)
+  kFilter,     // operands[0]|name(arguments); operands[0] is null at the head of a filter block
+  kTest,       // operands[0] is name(arguments)
+  kNot,
+  kNegate,
+  kPlus,  // operands[0]
+  kAnd,
+  kOr,           // operands[0], operands[1]
   kArithmetic,   // operands[0] operators[0] operands[1]
   kConcat,       // operands[0] ~ operands[1] ~ ...
   kCompare,      // operands[0] operators[0] operands[1] operators[1] ...

@@ -12,17 +12,21 @@
 namespace isobit::chat {
 namespace {
 
-// --- attributes by path -----------------------------------------------------------------------------------------------------------
+// --- attributes by path
+// -----------------------------------------------------------------------------------------------------------
 
 // "a.b.0": what x.a.b[0] gives; nullptr: x itself.
-Value FollowPath(Interpreter& interpreter, const Value& start, const Value* path, const Value* fallback = nullptr) {
+Value FollowPath(Interpreter& interpreter, const Value& start, const Value* path,
+                 const Value* fallback = nullptr) {
   if (path == nullptr || path->is_none()) return start;
   if (!path->is_string()) return interpreter.GetItem(start, *path);
   Value value = start;
   for (const std::string_view part : Split(path->string(), ".", -1)) {
     std::int64_t index = 0;
-    const bool digits = !part.empty() && std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
-    const bool is_index = digits && std::from_chars(part.data(), part.data() + part.size(), index).ec == std::errc();
+    const bool digits = !part.empty() && std::all_of(part.begin(), part.end(),
+                                                     [](char c) { return c >= '0' && c <= '9'; });
+    const bool is_index =
+        digits && std::from_chars(part.data(), part.data() + part.size(), index).ec == std::errc();
     value = interpreter.GetItem(value, is_index ? Value(index) : Value(part));
     if (value.is_undefined() && fallback != nullptr && !fallback->is_none()) value = *fallback;
   }
@@ -36,7 +40,8 @@ Value KeyOf(Interpreter& interpreter, const Value& value, const Value* path, boo
 }
 
 // Sorts by the keys, stable, also when reversed.
-std::vector<Value> SortedByKey(Interpreter& interpreter, std::vector<Value> items, const std::vector<Value>& keys, bool reverse) {
+std::vector<Value> SortedByKey(Interpreter& interpreter, std::vector<Value> items,
+                               const std::vector<Value>& keys, bool reverse) {
   std::vector<std::size_t> order(items.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
@@ -49,7 +54,8 @@ std::vector<Value> SortedByKey(Interpreter& interpreter, std::vector<Value> item
   return sorted;
 }
 
-// --- text -------------------------------------------------------------------------------------------------------------------------
+// --- text
+// -------------------------------------------------------------------------------------------------------------------------
 
 template <std::string (*kMap)(std::string_view)>
 Value MapText(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
@@ -62,7 +68,9 @@ Value MapText(Interpreter& interpreter, const Value& value, const Arguments& arg
 // Not str.title: words begin behind white space, '-' and opening brackets only.
 std::string TitleWords(std::string_view text) {
   std::string out;
-  const auto is_break = [](std::uint32_t c) { return IsSpace(c) || c == '-' || c == '(' || c == '{' || c == '[' || c == '<'; };
+  const auto is_break = [](std::uint32_t c) {
+    return IsSpace(c) || c == '-' || c == '(' || c == '{' || c == '[' || c == '<';
+  };
   for (std::size_t at = 0; at < text.size();) {
     std::size_t end = at;
     std::size_t next = at;
@@ -83,12 +91,23 @@ std::string EscapeHtml(std::string_view text) {
   std::string out;
   for (const char c : text) {
     switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '\'': out += "&#39;"; break;
-      case '"': out += "&#34;"; break;
-      default: out += c;
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      case '"':
+        out += "&#34;";
+        break;
+      default:
+        out += c;
     }
   }
   return out;
@@ -106,7 +125,8 @@ Value Trim(Interpreter& interpreter, const Value& value, const Arguments& argume
 
 Value ReplaceAll(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
   const Parameters parameters("replace", arguments, {"old", "new", "count"}, 2);
-  const std::string text = ToText(value), from = ToText(parameters.Get(0)), to = ToText(parameters.Get(1));
+  const std::string text = ToText(value), from = ToText(parameters.Get(0)),
+                    to = ToText(parameters.Get(1));
   const std::int64_t count = parameters.Integer(2, -1);
   interpreter.ChargeBytes(text.size());
   interpreter.CheckSize(ReplacedSize(text, from, to, count));
@@ -143,7 +163,8 @@ Value Indent(Interpreter& interpreter, const Value& value, const Arguments& argu
 }
 
 Value FormatFilter(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
-  if (!arguments.positional.empty() && !arguments.named.empty()) throw Problem("can't handle positional and keyword arguments at the same time");
+  if (!arguments.positional.empty() && !arguments.named.empty())
+    throw Problem("can't handle positional and keyword arguments at the same time");
   Value values = MakeSequence(arguments.positional, SequenceForm::kTuple);
   if (!arguments.named.empty()) {
     DictBuilder builder;
@@ -176,14 +197,19 @@ Value WordCount(Interpreter& interpreter, const Value& value, const Arguments& a
 }
 
 Value JsonFilter(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
-  const Parameters parameters("tojson", arguments, {"ensure_ascii", "indent", "separators", "sort_keys"}, 0);
+  const Parameters parameters("tojson", arguments,
+                              {"ensure_ascii", "indent", "separators", "sort_keys"}, 0);
   JsonStyle style;
   style.ensure_ascii = parameters.Bool(0, false);
   if (parameters.Has(1) && !parameters.Get(1).is_none()) {
     style.has_indent = true;
     style.item_separator = ",";
-    if (parameters.Get(1).is_string()) style.indent = parameters.Text(1);
-    else style.indent.assign(static_cast<std::size_t>(std::clamp<std::int64_t>(parameters.Integer(1, 0), 0, 100)), ' ');
+    if (parameters.Get(1).is_string())
+      style.indent = parameters.Text(1);
+    else
+      style.indent.assign(
+          static_cast<std::size_t>(std::clamp<std::int64_t>(parameters.Integer(1, 0), 0, 100)),
+          ' ');
   }
   if (parameters.Has(2) && !parameters.Get(2).is_none()) {
     const std::vector<Value> separators = interpreter.Iterate(parameters.Get(2));
@@ -197,14 +223,17 @@ Value JsonFilter(Interpreter& interpreter, const Value& value, const Arguments& 
   return interpreter.MakeText(ToJson(value, style));
 }
 
-// --- numbers ----------------------------------------------------------------------------------------------------------------------
+// --- numbers
+// ----------------------------------------------------------------------------------------------------------------------
 
 // Python's float(text); nullopt if it is none.
 std::optional<double> ParseFloat(std::string_view text) {
   text = Strip(text);
   std::string digits;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto digit_at = [&](std::size_t k) { return k < text.size() && text[k] >= '0' && text[k] <= '9'; };
+    const auto digit_at = [&](std::size_t k) {
+      return k < text.size() && text[k] >= '0' && text[k] <= '9';
+    };
     if (text[i] == '_' && i > 0 && digit_at(i - 1) && digit_at(i + 1)) continue;
     digits += text[i];
   }
@@ -213,10 +242,16 @@ std::optional<double> ParseFloat(std::string_view text) {
   if (negative || (!body.empty() && body[0] == '+')) body.remove_prefix(1);
   if (body.empty() || body[0] == '-' || body[0] == '+') return std::nullopt;
   double number = 0;
-  const auto result = std::from_chars(body.data(), body.data() + body.size(), number);  // takes "inf" and "nan" as Python does
-  if (result.ptr != body.data() + body.size() || body.find('(') != std::string_view::npos) return std::nullopt;
-  if (result.ec == std::errc::result_out_of_range) number = body.find("e-") != std::string_view::npos || body.find("E-") != std::string_view::npos ? 0 : HUGE_VAL;
-  else if (result.ec != std::errc()) return std::nullopt;
+  const auto result = std::from_chars(body.data(), body.data() + body.size(),
+                                      number);  // takes "inf" and "nan" as Python does
+  if (result.ptr != body.data() + body.size() || body.find('(') != std::string_view::npos)
+    return std::nullopt;
+  if (result.ec == std::errc::result_out_of_range)
+    number = body.find("e-") != std::string_view::npos || body.find("E-") != std::string_view::npos
+                 ? 0
+                 : HUGE_VAL;
+  else if (result.ec != std::errc())
+    return std::nullopt;
   return negative ? -number : number;
 }
 
@@ -227,9 +262,13 @@ std::optional<std::int64_t> ParseInteger(std::string_view text, int base) {
   if (negative || (!text.empty() && text[0] == '+')) text.remove_prefix(1);
   if (text.size() > 2 && text[0] == '0') {
     const char letter = static_cast<char>(text[1] | 0x20);
-    if ((base == 16 && letter == 'x') || (base == 8 && letter == 'o') || (base == 2 && letter == 'b')) text.remove_prefix(2);
+    if ((base == 16 && letter == 'x') || (base == 8 && letter == 'o') ||
+        (base == 2 && letter == 'b'))
+      text.remove_prefix(2);
   }
-  if (text.empty() || text.front() == '_' || text.back() == '_' || text.find("__") != std::string_view::npos) return std::nullopt;
+  if (text.empty() || text.front() == '_' || text.back() == '_' ||
+      text.find("__") != std::string_view::npos)
+    return std::nullopt;
   std::string digits = negative ? "-" : "";
   for (const char c : text) {
     if (c == '-' || c == '+') return std::nullopt;
@@ -237,8 +276,10 @@ std::optional<std::int64_t> ParseInteger(std::string_view text, int base) {
   }
   std::int64_t number = 0;
   const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), number, base);
-  if (result.ptr != digits.data() + digits.size() || result.ec == std::errc::invalid_argument) return std::nullopt;
-  if (result.ec == std::errc::result_out_of_range) throw Problem("the integer {} does not fit 64 bits", digits);
+  if (result.ptr != digits.data() + digits.size() || result.ec == std::errc::invalid_argument)
+    return std::nullopt;
+  if (result.ec == std::errc::result_out_of_range)
+    throw Problem("the integer {} does not fit 64 bits", digits);
   return number;
 }
 
@@ -288,14 +329,16 @@ Value Round(Interpreter&, const Value& value, const Arguments& arguments) {
   const Parameters parameters("round", arguments, {"precision", "method"}, 0);
   const std::int64_t precision = parameters.Integer(0, 0);
   const std::string method = parameters.Has(1) ? parameters.Text(1) : "common";
-  if (method != "common" && method != "ceil" && method != "floor") throw Problem("method must be common, ceil or floor");
+  if (method != "common" && method != "ceil" && method != "floor")
+    throw Problem("method must be common, ceil or floor");
   if (precision < 0 || precision > 300) throw Problem("round needs a precision from 0 to 300");
   NeedNumber(value);
   if (method == "common") {
     if (value.is_integral()) return value.integer();
     return RoundTo(value.float_value(), static_cast<int>(precision));
   }
-  const double scale = std::pow(10.0, static_cast<double>(precision)), scaled = value.number() * scale;
+  const double scale = std::pow(10.0, static_cast<double>(precision)),
+               scaled = value.number() * scale;
   return (method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / scale;
 }
 
@@ -304,12 +347,15 @@ Value Sum(Interpreter& interpreter, const Value& value, const Arguments& argumen
   Value total = parameters.GetOr(1, std::int64_t{0});
   if (total.is_string()) throw Problem("sum() can't sum strings [use ''.join(seq) instead]");
   for (const Value& item : interpreter.Iterate(value)) {
-    total = Arithmetic(interpreter, Operator::kAdd, total, FollowPath(interpreter, item, parameters.Has(0) ? &parameters.Get(0) : nullptr));
+    total =
+        Arithmetic(interpreter, Operator::kAdd, total,
+                   FollowPath(interpreter, item, parameters.Has(0) ? &parameters.Get(0) : nullptr));
   }
   return total;
 }
 
-// --- any value --------------------------------------------------------------------------------------------------------------------
+// --- any value
+// --------------------------------------------------------------------------------------------------------------------
 
 Value Default(Interpreter&, const Value& value, const Arguments& arguments) {
   const Parameters parameters("default", arguments, {"default_value", "boolean"}, 0);
@@ -325,7 +371,8 @@ Value AttributeOnly(Interpreter& interpreter, const Value& value, const Argument
   return MakeUndefined(fmt::format("'dict object' has no attribute '{}'", name));
 }
 
-// --- sequences --------------------------------------------------------------------------------------------------------------------
+// --- sequences
+// --------------------------------------------------------------------------------------------------------------------
 
 Value CountElements(Interpreter&, const Value& value, const Arguments& arguments) {
   Parameters("length", arguments, {}, 0);
@@ -350,7 +397,8 @@ Value First(Interpreter& interpreter, const Value& value, const Arguments& argum
 
 Value Last(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
   Parameters("last", arguments, {}, 0);
-  if (value.iterator() != nullptr) throw Problem("'generator' object is not reversible; put |list before |last");
+  if (value.iterator() != nullptr)
+    throw Problem("'generator' object is not reversible; put |list before |last");
   if (value.is_sequence()) {
     if (!value.sequence().items.empty()) return value.sequence().items.back();
   } else if (const std::vector<Value> items = interpreter.Iterate(value); !items.empty()) {
@@ -370,7 +418,8 @@ Value JoinItems(Interpreter& interpreter, const Value& value, const Arguments& a
   std::string text;
   bool is_first = true;
   for (const Value& item : interpreter.Iterate(value)) {
-    const std::string part = ToText(FollowPath(interpreter, item, parameters.Has(1) ? &parameters.Get(1) : nullptr));
+    const std::string part =
+        ToText(FollowPath(interpreter, item, parameters.Has(1) ? &parameters.Get(1) : nullptr));
     interpreter.ChargeBytes(separator.size() + part.size());
     if (!is_first) text += separator;
     text += part;
@@ -384,7 +433,8 @@ Value Reverse(Interpreter& interpreter, const Value& value, const Arguments& arg
   if (value.is_string()) return Slice(interpreter, value, None{}, None{}, std::int64_t{-1});
   std::vector<Value> items = interpreter.Iterate(value);
   std::reverse(items.begin(), items.end());
-  return value.iterator() != nullptr ? MakeSequence(std::move(items)) : MakeIterator(std::move(items));
+  return value.iterator() != nullptr ? MakeSequence(std::move(items))
+                                     : MakeIterator(std::move(items));
 }
 
 Value Items(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
@@ -392,12 +442,14 @@ Value Items(Interpreter& interpreter, const Value& value, const Arguments& argum
   std::vector<Value> pairs;
   if (value.is_undefined()) return MakeIterator(std::move(pairs));
   if (!value.is_dict()) throw Problem("Can only get item pairs from a mapping.");
-  for (const auto& [key, item] : value.dict().entries) pairs.push_back(MakeSequence({key, item}, SequenceForm::kTuple));
+  for (const auto& [key, item] : value.dict().entries)
+    pairs.push_back(MakeSequence({key, item}, SequenceForm::kTuple));
   interpreter.Charge(static_cast<std::int64_t>(pairs.size()));
   return MakeIterator(std::move(pairs));
 }
 
-// Anything that counts as false is an empty list to map, select and their kin: {% set tools = none %} is common.
+// Anything that counts as false is an empty list to map, select and their kin: {% set tools = none
+// %} is common.
 std::vector<Value> IterateIfTrue(Interpreter& interpreter, const Value& value) {
   return IsTrue(value) ? interpreter.Iterate(value) : std::vector<Value>();
 }
@@ -406,7 +458,9 @@ Value Map(Interpreter& interpreter, const Value& value, const Arguments& argumen
   std::vector<Value> items = IterateIfTrue(interpreter, value);
   if (arguments.positional.empty()) {
     const Parameters parameters("map", arguments, {"attribute", "default"}, 1);
-    for (Value& item : items) item = FollowPath(interpreter, item, &parameters.Get(0), parameters.Has(1) ? &parameters.Get(1) : nullptr);
+    for (Value& item : items)
+      item = FollowPath(interpreter, item, &parameters.Get(0),
+                        parameters.Has(1) ? &parameters.Get(1) : nullptr);
     return MakeIterator(std::move(items));
   }
   if (!arguments.positional[0].is_string()) throw Problem("map needs the name of a filter");
@@ -433,13 +487,15 @@ Value Choose(Interpreter& interpreter, const Value& value, const Arguments& argu
   const Value* test = next < arguments.positional.size() ? &arguments.positional[next++] : nullptr;
   if (test != nullptr && !test->is_string()) throw Problem("needs the name of a test");
   Arguments rest;
-  rest.positional.assign(arguments.positional.begin() + static_cast<std::ptrdiff_t>(next), arguments.positional.end());
+  rest.positional.assign(arguments.positional.begin() + static_cast<std::ptrdiff_t>(next),
+                         arguments.positional.end());
   rest.named = arguments.named;
   std::vector<Value> chosen;
   for (Value& item : IterateIfTrue(interpreter, value)) {
     interpreter.Charge(1);
     const Value subject = FollowPath(interpreter, item, path);
-    const bool holds = test == nullptr ? IsTrue(subject) : interpreter.ApplyTest(test->string(), subject, rest);
+    const bool holds =
+        test == nullptr ? IsTrue(subject) : interpreter.ApplyTest(test->string(), subject, rest);
     if (holds == kKeep) chosen.push_back(std::move(item));
   }
   return MakeIterator(std::move(chosen));
@@ -459,7 +515,8 @@ Value Sort(Interpreter& interpreter, const Value& value, const Arguments& argume
       }
       keys.push_back(MakeSequence(std::move(key)));
     } else {
-      keys.push_back(KeyOf(interpreter, item, parameters.Has(2) ? &parameters.Get(2) : nullptr, case_sensitive));
+      keys.push_back(KeyOf(interpreter, item, parameters.Has(2) ? &parameters.Get(2) : nullptr,
+                           case_sensitive));
     }
   }
   return MakeSequence(SortedByKey(interpreter, std::move(items), keys, parameters.Bool(0, false)));
@@ -468,13 +525,15 @@ Value Sort(Interpreter& interpreter, const Value& value, const Arguments& argume
 Value DictSort(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
   const Parameters parameters("dictsort", arguments, {"case_sensitive", "by", "reverse"}, 0);
   const std::string by = parameters.Has(1) ? parameters.Text(1) : "key";
-  if (by != "key" && by != "value") throw Problem("You can only sort by either \"key\" or \"value\"");
+  if (by != "key" && by != "value")
+    throw Problem("You can only sort by either \"key\" or \"value\"");
   if (value.is_undefined()) FailUndefined(value);
   if (!value.is_dict()) throw Problem("dictsort needs a mapping, not {}", TypeName(value));
   std::vector<Value> pairs, keys;
   for (const auto& [key, item] : value.dict().entries) {
     pairs.push_back(MakeSequence({key, item}, SequenceForm::kTuple));
-    keys.push_back(KeyOf(interpreter, by == "key" ? key : item, nullptr, parameters.Bool(0, false)));
+    keys.push_back(
+        KeyOf(interpreter, by == "key" ? key : item, nullptr, parameters.Bool(0, false)));
   }
   interpreter.Charge(static_cast<std::int64_t>(pairs.size()));
   return MakeSequence(SortedByKey(interpreter, std::move(pairs), keys, parameters.Bool(2, false)));
@@ -484,9 +543,12 @@ Value Unique(Interpreter& interpreter, const Value& value, const Arguments& argu
   const Parameters parameters("unique", arguments, {"case_sensitive", "attribute"}, 0);
   std::vector<Value> chosen, seen;
   for (Value& item : interpreter.Iterate(value)) {
-    Value key = KeyOf(interpreter, item, parameters.Has(1) ? &parameters.Get(1) : nullptr, parameters.Bool(0, false));
+    Value key = KeyOf(interpreter, item, parameters.Has(1) ? &parameters.Get(1) : nullptr,
+                      parameters.Bool(0, false));
     interpreter.Charge(static_cast<std::int64_t>(seen.size()));
-    if (std::any_of(seen.begin(), seen.end(), [&](const Value& other) { return AreEqual(other, key); })) continue;
+    if (std::any_of(seen.begin(), seen.end(),
+                    [&](const Value& other) { return AreEqual(other, key); }))
+      continue;
     seen.push_back(std::move(key));
     chosen.push_back(std::move(item));
   }
@@ -495,11 +557,13 @@ Value Unique(Interpreter& interpreter, const Value& value, const Arguments& argu
 
 template <bool kLargest>
 Value Extreme(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
-  const Parameters parameters(kLargest ? "max" : "min", arguments, {"case_sensitive", "attribute"}, 0);
+  const Parameters parameters(kLargest ? "max" : "min", arguments, {"case_sensitive", "attribute"},
+                              0);
   const std::vector<Value> items = interpreter.Iterate(value);
   if (items.empty()) return MakeUndefined("No aggregated item, sequence was empty.");
   const auto key_of = [&](const Value& item) {
-    return KeyOf(interpreter, item, parameters.Has(1) ? &parameters.Get(1) : nullptr, parameters.Bool(0, false));
+    return KeyOf(interpreter, item, parameters.Has(1) ? &parameters.Get(1) : nullptr,
+                 parameters.Bool(0, false));
   };
   std::size_t best = 0;
   Value best_key = key_of(items[0]);
@@ -546,7 +610,8 @@ Value SliceInto(Interpreter& interpreter, const Value& value, const Arguments& a
   for (std::int64_t i = 0; i < num_slices; ++i) {
     const std::int64_t end = at + each + (i < num_longer ? 1 : 0);
     std::vector<Value> slice(items.begin() + at, items.begin() + end);
-    if (parameters.Has(1) && !parameters.Get(1).is_none() && i >= num_longer) slice.push_back(parameters.Get(1));
+    if (parameters.Has(1) && !parameters.Get(1).is_none() && i >= num_longer)
+      slice.push_back(parameters.Get(1));
     slices.push_back(MakeSequence(std::move(slice)));
     at = end;
   }

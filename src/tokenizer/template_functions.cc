@@ -10,14 +10,16 @@
 
 namespace isobit::chat {
 
-Parameters::Parameters(std::string_view function, const Arguments& arguments, std::initializer_list<std::string_view> names,
-                       std::size_t num_required)
+Parameters::Parameters(std::string_view function, const Arguments& arguments,
+                       std::initializer_list<std::string_view> names, std::size_t num_required)
     : function_(function) {
   ISOBIT_CHECK(names.size() <= std::size(values_));
   if (arguments.positional.size() > names.size()) {
-    throw Problem("{} takes at most {} argument(s), {} given", function, names.size(), arguments.positional.size());
+    throw Problem("{} takes at most {} argument(s), {} given", function, names.size(),
+                  arguments.positional.size());
   }
-  for (std::size_t i = 0; i < arguments.positional.size(); ++i) values_[i] = &arguments.positional[i];
+  for (std::size_t i = 0; i < arguments.positional.size(); ++i)
+    values_[i] = &arguments.positional[i];
   for (const auto& [name, value] : arguments.named) {
     const auto place = std::find(names.begin(), names.end(), name);
     if (place == names.end()) throw Problem("{} takes no argument '{}'", function, name);
@@ -26,7 +28,8 @@ Parameters::Parameters(std::string_view function, const Arguments& arguments, st
     values_[i] = &value;
   }
   for (std::size_t i = 0; i < num_required; ++i) {
-    if (values_[i] == nullptr) throw Problem("{} needs the argument '{}'", function, names.begin()[i]);
+    if (values_[i] == nullptr)
+      throw Problem("{} needs the argument '{}'", function, names.begin()[i]);
   }
 }
 
@@ -59,21 +62,26 @@ Value Range(Interpreter& interpreter, const Value&, const Arguments& arguments) 
   const std::int64_t step = parameters.Integer(2, 1);
   if (step == 0) throw Problem("range() arg 3 must not be zero");
   // In 128 bits, so that no bounds can overflow.
-  const __int128 span = step > 0 ? static_cast<__int128>(stop) - start : static_cast<__int128>(start) - stop;
+  const __int128 span =
+      step > 0 ? static_cast<__int128>(stop) - start : static_cast<__int128>(start) - stop;
   const __int128 stride = step > 0 ? static_cast<__int128>(step) : -static_cast<__int128>(step);
   const __int128 count = span <= 0 ? 0 : (span + stride - 1) / stride;
   if (count > kMaxRange) throw Problem("a range may have at most {} elements", kMaxRange);
   interpreter.Charge(static_cast<std::int64_t>(count));
   Sequence sequence;
   sequence.form = SequenceForm::kRange;
-  for (std::int64_t i = 0; i < static_cast<std::int64_t>(count); ++i) sequence.items.emplace_back(start + i * step);
-  sequence.range_text = step == 1 ? fmt::format("range({}, {})", start, stop) : fmt::format("range({}, {}, {})", start, stop, step);
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(count); ++i)
+    sequence.items.emplace_back(start + i * step);
+  sequence.range_text = step == 1 ? fmt::format("range({}, {})", start, stop)
+                                  : fmt::format("range({}, {}, {})", start, stop, step);
   return std::make_shared<const Sequence>(std::move(sequence));
 }
 
 // dict(mapping or pairs, key=value, ...)
-void FillDict(Interpreter& interpreter, std::string_view function, const Arguments& arguments, DictBuilder& builder) {
-  if (arguments.positional.size() > 1) throw Problem("{} takes at most 1 argument without a name", function);
+void FillDict(Interpreter& interpreter, std::string_view function, const Arguments& arguments,
+              DictBuilder& builder) {
+  if (arguments.positional.size() > 1)
+    throw Problem("{} takes at most 1 argument without a name", function);
   if (!arguments.positional.empty()) {
     const Value& source = arguments.positional[0];
     if (source.is_undefined()) FailUndefined(source);
@@ -82,7 +90,8 @@ void FillDict(Interpreter& interpreter, std::string_view function, const Argumen
     } else {
       for (const Value& pair : interpreter.Iterate(source)) {
         std::vector<Value> parts = interpreter.Iterate(pair);
-        if (parts.size() != 2) throw Problem("{} needs pairs, but found {} element(s)", function, parts.size());
+        if (parts.size() != 2)
+          throw Problem("{} needs pairs, but found {} element(s)", function, parts.size());
         builder.Set(parts[0], parts[1]);
       }
     }
@@ -103,7 +112,8 @@ Value MakeNamespace(Interpreter& interpreter, const Value&, const Arguments& arg
   Namespace* space = interpreter.NewNamespace();
   const Value filled = std::move(builder).Build();
   for (const auto& [key, value] : filled.dict().entries) {
-    if (!key.is_string()) throw Problem("the attributes of a namespace must be str, not {}", TypeName(key));
+    if (!key.is_string())
+      throw Problem("the attributes of a namespace must be str, not {}", TypeName(key));
     space->attributes.emplace_back(key.string(), value);
   }
   return space;
@@ -136,7 +146,8 @@ constexpr Global kGlobals[] = {{"range", Range},
 
 Value FindGlobal(std::string_view name) {
   for (const Global& global : kGlobals) {
-    if (name == global.name) return std::make_shared<const Function>(Function{global.name, global.call, {}});
+    if (name == global.name)
+      return std::make_shared<const Function>(Function{global.name, global.call, {}});
   }
   return Value();
 }

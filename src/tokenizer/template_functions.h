@@ -1,4 +1,5 @@
-// What a template can call by name: filters, tests, methods of strings, lists and dicts, and global functions.
+// What a template can call by name: filters, tests, methods of strings, lists and dicts, and global
+// functions.
 #pragma once
 
 #include <optional>
@@ -12,8 +13,8 @@ namespace isobit::chat {
 NativeFunction FindFilter(std::string_view name);  // nullptr if there is none
 NativeFunction FindTest(std::string_view name);
 Value FindGlobal(std::string_view name);  // undefined if there is none
-// The method `name` of value, bound to it. A method that would change a list or dict is found as an undefined value that says so:
-// the reference environment is immutable too.
+// The method `name` of value, bound to it. A method that would change a list or dict is found as an
+// undefined value that says so: the reference environment is immutable too.
 std::optional<Value> FindMethod(const Value& value, std::string_view name);
 
 std::vector<std::string_view> FilterNames();
@@ -23,7 +24,8 @@ std::vector<std::string_view> TestNames();
 class Parameters {
  public:
   // names: at most 8. Throws if an argument is missing, unknown, given twice or one too many.
-  Parameters(std::string_view function, const Arguments& arguments, std::initializer_list<std::string_view> names, std::size_t num_required);
+  Parameters(std::string_view function, const Arguments& arguments,
+             std::initializer_list<std::string_view> names, std::size_t num_required);
 
   bool Has(std::size_t i) const { return values_[i] != nullptr; }
   const Value& Get(std::size_t i) const { return *values_[i]; }

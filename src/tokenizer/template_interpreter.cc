@@ -11,7 +11,8 @@
 namespace isobit::chat {
 
 void FailUndefined(const Value& value) {
-  throw Problem("{}", value.undefined_reason() != nullptr ? *value.undefined_reason() : "a value is undefined");
+  throw Problem("{}", value.undefined_reason() != nullptr ? *value.undefined_reason()
+                                                          : "a value is undefined");
 }
 
 class Interpreter::Level {
@@ -20,7 +21,8 @@ class Interpreter::Level {
     const int max_levels = interpreter.limits_.max_depth * kLevelsPerCall;
     if (++interpreter_.num_levels_ > max_levels) {
       --interpreter_.num_levels_;
-      throw TemplateError{ErrorCode::kResourceExhausted, 0, fmt::format("nests deeper than {} blocks and expressions", max_levels)};
+      throw TemplateError{ErrorCode::kResourceExhausted, 0,
+                          fmt::format("nests deeper than {} blocks and expressions", max_levels)};
     }
   }
   ~Level() { --interpreter_.num_levels_; }
@@ -45,13 +47,15 @@ std::string Interpreter::Run(const std::vector<Statement>& program) {
 void Interpreter::Charge(std::int64_t num_steps) {
   num_steps_ += num_steps;
   if (num_steps_ > limits_.max_steps) {
-    throw TemplateError{ErrorCode::kResourceExhausted, 0, fmt::format("the template needs more than {} steps", limits_.max_steps)};
+    throw TemplateError{ErrorCode::kResourceExhausted, 0,
+                        fmt::format("the template needs more than {} steps", limits_.max_steps)};
   }
 }
 
 void Interpreter::CheckSize(std::size_t num_bytes) {
   if (num_bytes > static_cast<std::size_t>(limits_.max_output_bytes)) {
-    throw TemplateError{ErrorCode::kResourceExhausted, 0, fmt::format("a text grows beyond {} bytes", limits_.max_output_bytes)};
+    throw TemplateError{ErrorCode::kResourceExhausted, 0,
+                        fmt::format("a text grows beyond {} bytes", limits_.max_output_bytes)};
   }
   ChargeBytes(num_bytes);
 }
@@ -64,12 +68,14 @@ Value Interpreter::MakeText(std::string text) {
 void Interpreter::Emit(std::string_view text, std::string& out) {
   ChargeBytes(text.size());
   if (out.size() + text.size() > static_cast<std::size_t>(limits_.max_output_bytes)) {
-    throw TemplateError{ErrorCode::kResourceExhausted, 0, fmt::format("the output grows beyond {} bytes", limits_.max_output_bytes)};
+    throw TemplateError{ErrorCode::kResourceExhausted, 0,
+                        fmt::format("the output grows beyond {} bytes", limits_.max_output_bytes)};
   }
   out += text;
 }
 
-// --- scopes ---------------------------------------------------------------------------------------------------------------------
+// --- scopes
+// ---------------------------------------------------------------------------------------------------------------------
 
 Scope& Interpreter::NewScope(Scope* parent) {
   Scope* scope = nullptr;
@@ -91,7 +97,8 @@ void Interpreter::FreeScope(Scope& scope) {
 }
 
 const Macro* Interpreter::NewMacro(const MacroSyntax& syntax, Scope& scope) {
-  for (Scope* outer = &scope; outer != nullptr && !outer->captured; outer = outer->parent) outer->captured = true;
+  for (Scope* outer = &scope; outer != nullptr && !outer->captured; outer = outer->parent)
+    outer->captured = true;
   return &macros_.emplace_back(Macro{&syntax, &scope});
 }
 
@@ -111,16 +118,20 @@ void Interpreter::Assign(const Target& target, Value value, Scope& place, Scope&
   if (!target.parts.empty()) {
     std::vector<Value> items = Iterate(value);
     if (items.size() != target.parts.size()) {
-      throw Problem("{} values to unpack (expected {}, got {})", items.size() < target.parts.size() ? "not enough" : "too many",
+      throw Problem("{} values to unpack (expected {}, got {})",
+                    items.size() < target.parts.size() ? "not enough" : "too many",
                     target.parts.size(), items.size());
     }
-    for (std::size_t i = 0; i < items.size(); ++i) Assign(target.parts[i], std::move(items[i]), place, visible);
+    for (std::size_t i = 0; i < items.size(); ++i)
+      Assign(target.parts[i], std::move(items[i]), place, visible);
     return;
   }
   if (!target.attribute.empty()) {
     const Value holder = Lookup(target.name, visible);
     Namespace* space = holder.name_space();
-    if (space == nullptr) throw Problem("cannot assign the attribute '{}': '{}' is no namespace", target.attribute, target.name);
+    if (space == nullptr)
+      throw Problem("cannot assign the attribute '{}': '{}' is no namespace", target.attribute,
+                    target.name);
     for (auto& [name, old] : space->attributes) {
       if (name == target.attribute) {
         old = std::move(value);
@@ -139,9 +150,11 @@ void Interpreter::Assign(const Target& target, Value value, Scope& place, Scope&
   place.variables.emplace_back(target.name, std::move(value));
 }
 
-// --- statements -----------------------------------------------------------------------------------------------------------------
+// --- statements
+// -----------------------------------------------------------------------------------------------------------------
 
-Interpreter::Flow Interpreter::ExecuteBody(const std::vector<Statement>& body, Scope& scope, std::string& out) {
+Interpreter::Flow Interpreter::ExecuteBody(const std::vector<Statement>& body, Scope& scope,
+                                           std::string& out) {
   const Level level(*this);
   for (const Statement& statement : body) {
     if (const Flow flow = Execute(statement, scope, out); flow != Flow::kNormal) return flow;
@@ -153,19 +166,28 @@ Interpreter::Flow Interpreter::Execute(const Statement& statement, Scope& scope,
   line_ = statement.line;
   Charge(1);
   switch (statement.kind) {
-    case StatementKind::kText: Emit(statement.text, out); break;
+    case StatementKind::kText:
+      Emit(statement.text, out);
+      break;
     case StatementKind::kOutput: {
       const Value value = Evaluate(*statement.expression, scope);
-      if (value.is_string()) Emit(value.string(), out);
-      else Emit(ToText(value), out);
+      if (value.is_string())
+        Emit(value.string(), out);
+      else
+        Emit(ToText(value), out);
       break;
     }
-    case StatementKind::kIf: return ExecuteIf(statement, scope, out);
-    case StatementKind::kFor: return ExecuteFor(statement, scope, out);
-    case StatementKind::kSet: Assign(statement.target, Evaluate(*statement.expression, scope), scope, scope); break;
+    case StatementKind::kIf:
+      return ExecuteIf(statement, scope, out);
+    case StatementKind::kFor:
+      return ExecuteFor(statement, scope, out);
+    case StatementKind::kSet:
+      Assign(statement.target, Evaluate(*statement.expression, scope), scope, scope);
+      break;
     case StatementKind::kSetBlock: {
       Value text = MakeText(Capture(statement.body, scope));
-      if (statement.expression != nullptr) text = EvaluateFilters(*statement.expression, text, scope);
+      if (statement.expression != nullptr)
+        text = EvaluateFilters(*statement.expression, text, scope);
       Assign(statement.target, std::move(text), scope, scope);
       break;
     }
@@ -174,24 +196,33 @@ Interpreter::Flow Interpreter::Execute(const Statement& statement, Scope& scope,
       Emit(ToText(EvaluateFilters(*statement.expression, text, scope)), out);
       break;
     }
-    case StatementKind::kMacro: ExecuteMacro(statement, scope); break;
-    case StatementKind::kCallBlock: ExecuteCallBlock(statement, scope, out); break;
+    case StatementKind::kMacro:
+      ExecuteMacro(statement, scope);
+      break;
+    case StatementKind::kCallBlock:
+      ExecuteCallBlock(statement, scope, out);
+      break;
     case StatementKind::kWith:
-    case StatementKind::kScope: return ExecuteInner(statement, scope, out);
-    case StatementKind::kBreak: return Flow::kBreak;
-    case StatementKind::kContinue: return Flow::kContinue;
+    case StatementKind::kScope:
+      return ExecuteInner(statement, scope, out);
+    case StatementKind::kBreak:
+      return Flow::kBreak;
+    case StatementKind::kContinue:
+      return Flow::kContinue;
   }
   return Flow::kNormal;
 }
 
-Interpreter::Flow Interpreter::ExecuteIf(const Statement& statement, Scope& scope, std::string& out) {
+Interpreter::Flow Interpreter::ExecuteIf(const Statement& statement, Scope& scope,
+                                         std::string& out) {
   for (const Branch& branch : statement.branches) {
     if (IsTrue(Evaluate(*branch.condition, scope))) return ExecuteBody(branch.body, scope, out);
   }
   return ExecuteBody(statement.else_body, scope, out);
 }
 
-Interpreter::Flow Interpreter::ExecuteFor(const Statement& statement, Scope& scope, std::string& out) {
+Interpreter::Flow Interpreter::ExecuteFor(const Statement& statement, Scope& scope,
+                                          std::string& out) {
   const auto loop = std::make_shared<LoopState>();
   const Value iterable = Evaluate(*statement.expression, scope);
   loop->source = Iterate(iterable);
@@ -222,9 +253,11 @@ Interpreter::Flow Interpreter::ExecuteFor(const Statement& statement, Scope& sco
   return Flow::kNormal;
 }
 
-Interpreter::Flow Interpreter::ExecuteInner(const Statement& statement, Scope& scope, std::string& out) {
+Interpreter::Flow Interpreter::ExecuteInner(const Statement& statement, Scope& scope,
+                                            std::string& out) {
   Scope& inner = NewScope(&scope);
-  for (const auto& [target, expression] : statement.assignments) Assign(target, Evaluate(*expression, scope), inner, scope);
+  for (const auto& [target, expression] : statement.assignments)
+    Assign(target, Evaluate(*expression, scope), inner, scope);
   const Flow flow = ExecuteBody(statement.body, inner, out);
   FreeScope(inner);
   return flow;
@@ -258,7 +291,8 @@ void Interpreter::ExecuteCallBlock(const Statement& statement, Scope& scope, std
   Emit(ToText(Call(callee, std::move(arguments))), out);
 }
 
-// --- expressions ----------------------------------------------------------------------------------------------------------------
+// --- expressions
+// ----------------------------------------------------------------------------------------------------------------
 
 Value Interpreter::Evaluate(const Expression& expression, Scope& scope) {
   const Level level(*this);
@@ -267,18 +301,26 @@ Value Interpreter::Evaluate(const Expression& expression, Scope& scope) {
   const std::vector<ExpressionPtr>& operands = expression.operands;
   const auto operand = [&](std::size_t i) { return Evaluate(*operands[i], scope); };
   switch (expression.kind) {
-    case ExpressionKind::kConstant: return expression.constant;
-    case ExpressionKind::kName: return Lookup(expression.name, scope);
-    case ExpressionKind::kList: return MakeSequence(EvaluateAll(operands, scope));
-    case ExpressionKind::kTuple: return MakeSequence(EvaluateAll(operands, scope), SequenceForm::kTuple);
-    case ExpressionKind::kDict: return EvaluateDict(expression, scope);
-    case ExpressionKind::kAttribute: return GetAttribute(operand(0), expression.name);
+    case ExpressionKind::kConstant:
+      return expression.constant;
+    case ExpressionKind::kName:
+      return Lookup(expression.name, scope);
+    case ExpressionKind::kList:
+      return MakeSequence(EvaluateAll(operands, scope));
+    case ExpressionKind::kTuple:
+      return MakeSequence(EvaluateAll(operands, scope), SequenceForm::kTuple);
+    case ExpressionKind::kDict:
+      return EvaluateDict(expression, scope);
+    case ExpressionKind::kAttribute:
+      return GetAttribute(operand(0), expression.name);
     case ExpressionKind::kItem: {
       const Value value = operand(0);
       return GetItem(value, operand(1));
     }
-    case ExpressionKind::kSlice: return EvaluateSlice(expression, scope);
-    case ExpressionKind::kCall: return EvaluateCall(expression, scope);
+    case ExpressionKind::kSlice:
+      return EvaluateSlice(expression, scope);
+    case ExpressionKind::kCall:
+      return EvaluateCall(expression, scope);
     case ExpressionKind::kFilter: {
       const Value value = operand(0);
       const Arguments arguments = EvaluateArguments(expression.arguments, scope);
@@ -291,9 +333,12 @@ Value Interpreter::Evaluate(const Expression& expression, Scope& scope) {
       line_ = expression.line;
       return ApplyTest(expression.name, value, arguments);
     }
-    case ExpressionKind::kNot: return !IsTrue(operand(0));
-    case ExpressionKind::kNegate: return Negate(operand(0));
-    case ExpressionKind::kPlus: return UnaryPlus(operand(0));
+    case ExpressionKind::kNot:
+      return !IsTrue(operand(0));
+    case ExpressionKind::kNegate:
+      return Negate(operand(0));
+    case ExpressionKind::kPlus:
+      return UnaryPlus(operand(0));
     case ExpressionKind::kAnd: {
       Value left = operand(0);
       return IsTrue(left) ? operand(1) : left;
@@ -307,17 +352,22 @@ Value Interpreter::Evaluate(const Expression& expression, Scope& scope) {
       line_ = expression.line;
       return Arithmetic(*this, expression.operators[0], left, right);
     }
-    case ExpressionKind::kConcat: return EvaluateConcat(expression, scope);
-    case ExpressionKind::kCompare: return EvaluateCompare(expression, scope);
-    case ExpressionKind::kConditional: return EvaluateConditional(expression, scope);
+    case ExpressionKind::kConcat:
+      return EvaluateConcat(expression, scope);
+    case ExpressionKind::kCompare:
+      return EvaluateCompare(expression, scope);
+    case ExpressionKind::kConditional:
+      return EvaluateConditional(expression, scope);
   }
   ISOBIT_CHECK(false);
 }
 
-std::vector<Value> Interpreter::EvaluateAll(const std::vector<ExpressionPtr>& expressions, Scope& scope) {
+std::vector<Value> Interpreter::EvaluateAll(const std::vector<ExpressionPtr>& expressions,
+                                            Scope& scope) {
   std::vector<Value> values;
   values.reserve(expressions.size());
-  for (const ExpressionPtr& expression : expressions) values.push_back(Evaluate(*expression, scope));
+  for (const ExpressionPtr& expression : expressions)
+    values.push_back(Evaluate(*expression, scope));
   return values;
 }
 
@@ -362,13 +412,17 @@ Value Interpreter::EvaluateCompare(const Expression& expression, Scope& scope) {
 }
 
 Value Interpreter::EvaluateConditional(const Expression& expression, Scope& scope) {
-  if (IsTrue(Evaluate(*expression.operands[0], scope))) return Evaluate(*expression.operands[1], scope);
+  if (IsTrue(Evaluate(*expression.operands[0], scope)))
+    return Evaluate(*expression.operands[1], scope);
   if (expression.operands[2] != nullptr) return Evaluate(*expression.operands[2], scope);
-  return MakeUndefined(fmt::format("the condition in line {} is false and it has no 'else'", expression.line));
+  return MakeUndefined(
+      fmt::format("the condition in line {} is false and it has no 'else'", expression.line));
 }
 
 Value Interpreter::EvaluateFilters(const Expression& expression, const Value& head, Scope& scope) {
-  const Value value = expression.operands[0] == nullptr ? head : EvaluateFilters(*expression.operands[0], head, scope);
+  const Value value = expression.operands[0] == nullptr
+                          ? head
+                          : EvaluateFilters(*expression.operands[0], head, scope);
   const Arguments arguments = EvaluateArguments(expression.arguments, scope);
   line_ = expression.line;
   return ApplyFilter(expression.name, value, arguments);
@@ -378,16 +432,20 @@ Arguments Interpreter::EvaluateArguments(const ArgumentList& list, Scope& scope)
   Arguments arguments;
   arguments.positional = EvaluateAll(list.positional, scope);
   if (list.spread != nullptr) {
-    for (Value& value : Iterate(Evaluate(*list.spread, scope))) arguments.positional.push_back(std::move(value));
+    for (Value& value : Iterate(Evaluate(*list.spread, scope)))
+      arguments.positional.push_back(std::move(value));
   }
-  for (const auto& [name, expression] : list.named) arguments.named.emplace_back(name, Evaluate(*expression, scope));
+  for (const auto& [name, expression] : list.named)
+    arguments.named.emplace_back(name, Evaluate(*expression, scope));
   if (list.named_spread != nullptr) {
     const Value spread = Evaluate(*list.named_spread, scope);
-    if (!spread.is_dict()) throw Problem("argument after ** must be a mapping, not {}", TypeName(spread));
+    if (!spread.is_dict())
+      throw Problem("argument after ** must be a mapping, not {}", TypeName(spread));
     for (const auto& [key, value] : spread.dict().entries) {
       if (!key.is_string()) throw Problem("keywords must be strings");
       for (const auto& [name, _] : arguments.named) {
-        if (name == key.string()) throw Problem("got multiple values for keyword argument '{}'", name);
+        if (name == key.string())
+          throw Problem("got multiple values for keyword argument '{}'", name);
       }
       arguments.named.emplace_back(key.string(), value);
     }
@@ -395,7 +453,8 @@ Arguments Interpreter::EvaluateArguments(const ArgumentList& list, Scope& scope)
   return arguments;
 }
 
-// --- calls ----------------------------------------------------------------------------------------------------------------------
+// --- calls
+// ----------------------------------------------------------------------------------------------------------------------
 
 Value Interpreter::EvaluateCall(const Expression& expression, Scope& scope) {
   const Value callee = Evaluate(*expression.operands[0], scope);
@@ -409,14 +468,18 @@ Value Interpreter::EvaluateCall(const Expression& expression, Scope& scope) {
 Value Interpreter::Call(const Value& callee, Arguments arguments) {
   if (callee.is_undefined()) FailUndefined(callee);
   if (const Macro* macro = callee.macro()) return CallMacro(*macro, std::move(arguments));
-  if (const Function* function = callee.function()) return function->call(*this, function->self, arguments);
-  if (callee.loop() != nullptr) throw Problem("a loop can only be called in a recursive for, which is not supported; use a macro");
+  if (const Function* function = callee.function())
+    return function->call(*this, function->self, arguments);
+  if (callee.loop() != nullptr)
+    throw Problem(
+        "a loop can only be called in a recursive for, which is not supported; use a macro");
   throw Problem("'{}' object is not callable", TypeName(callee));
 }
 
 Value Interpreter::CallMacro(const Macro& macro, Arguments arguments) {
   if (num_calls_ >= limits_.max_depth) {
-    throw TemplateError{ErrorCode::kResourceExhausted, 0, fmt::format("macros call each other more than {} deep", limits_.max_depth)};
+    throw TemplateError{ErrorCode::kResourceExhausted, 0,
+                        fmt::format("macros call each other more than {} deep", limits_.max_depth)};
   }
   ++num_calls_;
   Scope& scope = NewScope(macro.scope);
@@ -457,25 +520,29 @@ void Interpreter::BindParameters(const Macro& macro, Arguments& arguments, Scope
   }
   if (syntax.uses_caller) {
     std::optional<Value> caller = take_named("caller");
-    scope.variables.emplace_back("caller", caller ? *std::move(caller) : MakeUndefined("No caller defined"));
+    scope.variables.emplace_back("caller",
+                                 caller ? *std::move(caller) : MakeUndefined("No caller defined"));
   }
   if (syntax.uses_kwargs) {
     DictBuilder rest;
     for (auto& [name, value] : arguments.named) rest.Set(Value(name), std::move(value));
     scope.variables.emplace_back("kwargs", std::move(rest).Build());
   } else if (!arguments.named.empty()) {
-    throw Problem("macro '{}' takes no keyword argument '{}'", syntax.name, arguments.named[0].first);
+    throw Problem("macro '{}' takes no keyword argument '{}'", syntax.name,
+                  arguments.named[0].first);
   }
   if (syntax.uses_varargs) {
     const std::size_t num_used = std::min(num_parameters, arguments.positional.size());
-    std::vector<Value> rest(arguments.positional.begin() + static_cast<std::ptrdiff_t>(num_used), arguments.positional.end());
+    std::vector<Value> rest(arguments.positional.begin() + static_cast<std::ptrdiff_t>(num_used),
+                            arguments.positional.end());
     scope.variables.emplace_back("varargs", MakeSequence(std::move(rest), SequenceForm::kTuple));
   } else if (arguments.positional.size() > num_parameters) {
     throw Problem("macro '{}' takes not more than {} argument(s)", syntax.name, num_parameters);
   }
 }
 
-Value Interpreter::ApplyFilter(std::string_view name, const Value& value, const Arguments& arguments) {
+Value Interpreter::ApplyFilter(std::string_view name, const Value& value,
+                               const Arguments& arguments) {
   const NativeFunction filter = FindFilter(name);
   if (filter == nullptr) throw Problem("no filter named '{}'; docs/templates.md lists them", name);
   return filter(*this, value, arguments);
@@ -487,7 +554,8 @@ bool Interpreter::ApplyTest(std::string_view name, const Value& value, const Arg
   return IsTrue(test(*this, value, arguments));
 }
 
-// --- access ---------------------------------------------------------------------------------------------------------------------
+// --- access
+// ---------------------------------------------------------------------------------------------------------------------
 
 std::vector<Value> Interpreter::Iterate(const Value& value) {
   std::vector<Value> items;
@@ -498,9 +566,11 @@ std::vector<Value> Interpreter::Iterate(const Value& value) {
     for (const auto& [key, _] : value.dict().entries) items.push_back(key);
   } else if (value.is_string()) {
     Charge(static_cast<std::int64_t>(value.string().size()));
-    for (const std::string_view character : Characters(value.string())) items.emplace_back(character);
+    for (const std::string_view character : Characters(value.string()))
+      items.emplace_back(character);
   } else if (Iterator* iterator = value.iterator()) {
-    items.assign(iterator->items.begin() + static_cast<std::ptrdiff_t>(iterator->next), iterator->items.end());
+    items.assign(iterator->items.begin() + static_cast<std::ptrdiff_t>(iterator->next),
+                 iterator->items.end());
     iterator->next = iterator->items.size();
   } else {
     throw Problem("'{}' object is not iterable", TypeName(value));
@@ -543,13 +613,16 @@ Value Interpreter::GetItem(const Value& value, const Value& key) {
   if (value.is_undefined()) FailUndefined(value);
   if (value.is_dict()) {
     // A list is no key, so there is no such element; Jinja says the same.
-    const bool hashable = !key.is_dict() && !(key.is_sequence() && key.sequence().form != SequenceForm::kTuple);
+    const bool hashable =
+        !key.is_dict() && !(key.is_sequence() && key.sequence().form != SequenceForm::kTuple);
     if (const Value* found = hashable ? FindKey(value.dict(), key) : nullptr) return *found;
   } else if (key.is_integral() && (value.is_sequence() || value.is_string())) {
-    if (std::optional<Value> element = Element(*this, value, key.integer())) return *std::move(element);
+    if (std::optional<Value> element = Element(*this, value, key.integer()))
+      return *std::move(element);
   }
   if (!key.is_string()) {
-    const std::string text = key.is_number() || key.is_none() ? ToRepr(key) : std::string(TypeName(key));
+    const std::string text =
+        key.is_number() || key.is_none() ? ToRepr(key) : std::string(TypeName(key));
     return MakeUndefined(fmt::format("{} object has no element {}", TypeName(value), text));
   }
   if (value.is_dict()) {  // the key is not there; a method may be
@@ -570,8 +643,10 @@ Value Interpreter::LoopAttribute(const Value& value, std::string_view name) {
   if (name == "revindex0") return loop.Length() - loop.index0 - 1;
   if (name == "depth") return std::int64_t{1};  // of recursive loops, which there are none
   if (name == "depth0") return std::int64_t{0};
-  if (name == "previtem") return loop.previous ? *loop.previous : MakeUndefined("there is no previous item");
-  if (name == "nextitem") return loop.IsLast() ? MakeUndefined("there is no next item") : loop.ahead.front();
+  if (name == "previtem")
+    return loop.previous ? *loop.previous : MakeUndefined("there is no previous item");
+  if (name == "nextitem")
+    return loop.IsLast() ? MakeUndefined("there is no next item") : loop.ahead.front();
   if (std::optional<Value> method = FindMethod(value, name)) return *std::move(method);
   return NoAttribute(value, name);
 }

@@ -1,5 +1,6 @@
-// Interpreter: renders one parsed template once. Walks the tree, owns scopes, namespaces and macros, and counts what the render
-// costs, so that a template of a client's own cannot use more time or memory than its limits say.
+// Interpreter: renders one parsed template once. Walks the tree, owns scopes, namespaces and
+// macros, and counts what the render costs, so that a template of a client's own cannot use more
+// time or memory than its limits say.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,8 @@
 
 namespace isobit::chat {
 
-// Variables of one level: the template, a loop body, a macro's body, ... An inner level sees the outer ones and assigns to itself.
+// Variables of one level: the template, a loop body, a macro's body, ... An inner level sees the
+// outer ones and assigns to itself.
 struct Scope {
   Scope* parent = nullptr;
   std::vector<std::pair<std::string_view, Value>> variables;  // names live in the syntax tree
@@ -40,7 +42,9 @@ class Interpreter {
 
   // One step is one node of the tree, one element of a list, or kBytesPerStep bytes of a string.
   void Charge(std::int64_t num_steps);
-  void ChargeBytes(std::size_t num_bytes) { Charge(static_cast<std::int64_t>(num_bytes / kBytesPerStep)); }
+  void ChargeBytes(std::size_t num_bytes) {
+    Charge(static_cast<std::int64_t>(num_bytes / kBytesPerStep));
+  }
   // Throws unless a string of this size may be made; charges for it.
   void CheckSize(std::size_t num_bytes);
   Value MakeText(std::string text);
@@ -50,7 +54,7 @@ class Interpreter {
 
   Value GetAttribute(const Value& value, std::string_view name);  // value.name
   Value GetItem(const Value& value, const Value& key);            // value[key]
-  std::vector<Value> Iterate(const Value& value);                 // what a for loop would see; empties an iterator
+  std::vector<Value> Iterate(const Value& value);  // what a for loop would see; empties an iterator
   Value Call(const Value& callee, Arguments arguments);
   Value ApplyFilter(std::string_view name, const Value& value, const Arguments& arguments);
   bool ApplyTest(std::string_view name, const Value& value, const Arguments& arguments);
@@ -59,7 +63,8 @@ class Interpreter {
   enum class Flow { kNormal, kBreak, kContinue };
   class Level;  // counts one level of nesting for as long as it lives
 
-  // Steps that an allocation costs: a render at the default limits holds at most 2,000,000 x 64 bytes of strings.
+  // Steps that an allocation costs: a render at the default limits holds at most 2,000,000 x 64
+  // bytes of strings.
   static constexpr std::size_t kBytesPerStep = 64;
   // Blocks and expressions nest deeper than calls do.
   static constexpr int kLevelsPerCall = 10;
@@ -68,10 +73,12 @@ class Interpreter {
   Flow Execute(const Statement& statement, Scope& scope, std::string& out);
   Flow ExecuteIf(const Statement& statement, Scope& scope, std::string& out);
   Flow ExecuteFor(const Statement& statement, Scope& scope, std::string& out);
-  Flow ExecuteInner(const Statement& statement, Scope& scope, std::string& out);  // with, generation
+  Flow ExecuteInner(const Statement& statement, Scope& scope,
+                    std::string& out);  // with, generation
   void ExecuteMacro(const Statement& statement, Scope& scope);
   void ExecuteCallBlock(const Statement& statement, Scope& scope, std::string& out);
-  std::string Capture(const std::vector<Statement>& body, Scope& scope);  // of a set or filter block
+  std::string Capture(const std::vector<Statement>& body,
+                      Scope& scope);  // of a set or filter block
   void Emit(std::string_view text, std::string& out);
 
   void Assign(const Target& target, Value value, Scope& place, Scope& visible);

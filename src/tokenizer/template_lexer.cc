@@ -12,11 +12,15 @@
 namespace isobit::chat {
 namespace {
 
-constexpr std::string_view kOperators[] = {"**", "//", "==", "!=", ">=", "<=", "+", "-", "/", "*", "%", "~", "[", "]",
-                                           "(",  ")",  "{",  "}",  ">",  "<",  "=", ".", ":", "|", ",", ";"};
+constexpr std::string_view kOperators[] = {"**", "//", "==", "!=", ">=", "<=", "+", "-", "/",
+                                           "*",  "%",  "~",  "[",  "]",  "(",  ")", "{", "}",
+                                           ">",  "<",  "=",  ".",  ":",  "|",  ",", ";"};
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-bool IsNameStart(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || static_cast<unsigned char>(c) >= 0x80; }
+bool IsNameStart(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+         static_cast<unsigned char>(c) >= 0x80;
+}
 bool IsNamePart(char c) { return IsNameStart(c) || IsDigit(c); }
 
 // \r\n and \r are line ends as \n is; one line end at the very end is dropped.
@@ -57,7 +61,9 @@ class Lexer {
   std::string_view Rest() const { return std::string_view(source_).substr(at_); }
   bool StartsWith(std::string_view text) const { return Rest().substr(0, text.size()) == text; }
 
-  [[noreturn]] void FailHere(std::string message) const { throw TemplateError{ErrorCode::kInvalidArgument, line_, std::move(message)}; }
+  [[noreturn]] void FailHere(std::string message) const {
+    throw TemplateError{ErrorCode::kInvalidArgument, line_, std::move(message)};
+  }
 
   Token& Add(TokenKind kind, std::string text = {}) {
     Token token;
@@ -93,7 +99,8 @@ class Lexer {
       ++opening.end;
     }
     if (opening.kind == '%') {
-      if (const std::size_t raw_end = TagEnd(opening.end, "raw"); raw_end != std::string_view::npos) {
+      if (const std::size_t raw_end = TagEnd(opening.end, "raw");
+          raw_end != std::string_view::npos) {
         opening.is_raw = true;
         opening.end = raw_end;
       }
@@ -101,7 +108,8 @@ class Lexer {
     return opening;
   }
 
-  // Behind `name %}` or `name -%}` at `at`, white space around the name allowed; npos if something else stands there.
+  // Behind `name %}` or `name -%}` at `at`, white space around the name allowed; npos if something
+  // else stands there.
   std::size_t TagEnd(std::size_t at, std::string_view name) const {
     const auto skip_space = [&] {
       while (at < source_.size()) {
@@ -123,7 +131,8 @@ class Lexer {
   }
 
   Opening FindOpening() const {
-    for (std::size_t at = source_.find('{', at_); at != std::string::npos && at + 1 < source_.size(); at = source_.find('{', at + 1)) {
+    for (std::size_t at = source_.find('{', at_);
+         at != std::string::npos && at + 1 < source_.size(); at = source_.find('{', at + 1)) {
       const char kind = source_[at + 1];
       if (kind == '{' || kind == '%' || kind == '#') return ReadOpening(at);
     }
@@ -149,7 +158,8 @@ class Lexer {
       return;
     }
     const std::string_view text = std::string_view(source_).substr(at_, opening.at - at_);
-    if (const std::string_view kept = TrimBefore(text, opening); !kept.empty()) Add(TokenKind::kText, std::string(kept));
+    if (const std::string_view kept = TrimBefore(text, opening); !kept.empty())
+      Add(TokenKind::kText, std::string(kept));
     Skip(opening.end - at_);
     if (opening.is_raw) return LexRaw();
     if (opening.kind == '#') return LexComment();
@@ -178,15 +188,18 @@ class Lexer {
 
   void LexRaw() {
     line_starting_ = at_ > 0 && source_[at_ - 1] == '\n';
-    for (std::size_t at = source_.find("{%", at_); at != std::string::npos; at = source_.find("{%", at + 1)) {
+    for (std::size_t at = source_.find("{%", at_); at != std::string::npos;
+         at = source_.find("{%", at + 1)) {
       Opening closing;
       closing.kind = '%';
       std::size_t name_at = at + 2;
-      if (name_at < source_.size() && (source_[name_at] == '-' || source_[name_at] == '+')) closing.sign = source_[name_at++];
+      if (name_at < source_.size() && (source_[name_at] == '-' || source_[name_at] == '+'))
+        closing.sign = source_[name_at++];
       std::size_t end = RawCloseEnd(name_at);
       if (end == std::string_view::npos) continue;
       const std::string_view text = std::string_view(source_).substr(at_, at - at_);
-      if (const std::string_view kept = TrimBefore(text, closing); !kept.empty()) Add(TokenKind::kText, std::string(kept));
+      if (const std::string_view kept = TrimBefore(text, closing); !kept.empty())
+        Add(TokenKind::kText, std::string(kept));
       const char sign = source_[end - 3];
       Skip(end - at_);
       return TrimAfter(sign, true);
@@ -218,10 +231,12 @@ class Lexer {
     std::string open_brackets;
     while (true) {
       SkipSpace();
-      if (at_ >= source_.size()) FailHere(fmt::format("'{}' is missing before the end of the template", close));
+      if (at_ >= source_.size())
+        FailHere(fmt::format("'{}' is missing before the end of the template", close));
       if (open_brackets.empty()) {
         const char sign = source_[at_];
-        const bool signed_end = (sign == '-' || (sign == '+' && is_block)) && Rest().substr(1, 2) == close;
+        const bool signed_end =
+            (sign == '-' || (sign == '+' && is_block)) && Rest().substr(1, 2) == close;
         if (signed_end || StartsWith(close)) {
           Add(is_block ? TokenKind::kBlockEnd : TokenKind::kOutputEnd);
           Skip(signed_end ? 3 : 2);
@@ -239,10 +254,12 @@ class Lexer {
     if (c == '\'' || c == '"') return LexString();
     for (const std::string_view op : kOperators) {
       if (!StartsWith(op)) continue;
-      if (op == "(" || op == "[" || op == "{") open_brackets += op == "(" ? ')' : op == "[" ? ']' : '}';
+      if (op == "(" || op == "[" || op == "{")
+        open_brackets += op == "(" ? ')' : op == "[" ? ']' : '}';
       if (op == ")" || op == "]" || op == "}") {
         if (open_brackets.empty()) FailHere(fmt::format("unexpected '{}'", op));
-        if (open_brackets.back() != op[0]) FailHere(fmt::format("unexpected '{}', expected '{}'", op, open_brackets.back()));
+        if (open_brackets.back() != op[0])
+          FailHere(fmt::format("unexpected '{}', expected '{}'", op, open_brackets.back()));
         open_brackets.pop_back();
       }
       Add(TokenKind::kOperator, std::string(op));
@@ -267,11 +284,13 @@ class Lexer {
 
   void LexNumber() {
     const auto digit = [&](std::size_t i) { return i < source_.size() && IsDigit(source_[i]); };
-    if (source_[at_] == '0' && at_ + 1 < source_.size() && std::string_view("xXoObB").find(source_[at_ + 1]) != std::string_view::npos) {
+    if (source_[at_] == '0' && at_ + 1 < source_.size() &&
+        std::string_view("xXoObB").find(source_[at_ + 1]) != std::string_view::npos) {
       return LexBasedInteger();
     }
     std::size_t end = DigitsEnd(at_);
-    const bool after_dot = at_ > 0 && source_[at_ - 1] == '.';  // x.1.2 counts elements, it holds no float
+    const bool after_dot =
+        at_ > 0 && source_[at_ - 1] == '.';  // x.1.2 counts elements, it holds no float
     bool is_float = false;
     if (!after_dot) {
       if (end < source_.size() && source_[end] == '.' && digit(end + 1)) {
@@ -280,7 +299,8 @@ class Lexer {
       }
       if (end < source_.size() && (source_[end] == 'e' || source_[end] == 'E')) {
         std::size_t exponent = end + 1;
-        if (exponent < source_.size() && (source_[exponent] == '+' || source_[exponent] == '-')) ++exponent;
+        if (exponent < source_.size() && (source_[exponent] == '+' || source_[exponent] == '-'))
+          ++exponent;
         if (digit(exponent)) {
           is_float = true;
           end = DigitsEnd(exponent);
@@ -291,7 +311,8 @@ class Lexer {
     std::erase(digits, '_');
     if (is_float) {
       Token& token = Add(TokenKind::kFloat, digits);
-      const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), token.number);
+      const auto result =
+          std::from_chars(digits.data(), digits.data() + digits.size(), token.number);
       if (result.ec != std::errc()) FailHere(fmt::format("the number {} is out of range", digits));
     } else {
       AddInteger(digits, 10);
@@ -312,7 +333,8 @@ class Lexer {
 
   void AddInteger(const std::string& digits, int base) {
     Token& token = Add(TokenKind::kInteger, digits);
-    const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), token.integer, base);
+    const auto result =
+        std::from_chars(digits.data(), digits.data() + digits.size(), token.integer, base);
     if (result.ec != std::errc() || result.ptr != digits.data() + digits.size()) {
       FailHere(fmt::format("'{}' is no integer of 64 bits", digits));
     }
@@ -338,24 +360,51 @@ class Lexer {
       const char c = text[i + 1];  // LexString saw a character behind every backslash
       i += 2;
       switch (c) {
-        case '\n': break;
-        case '\\': case '\'': case '"': out += c; break;
-        case 'a': out += '\a'; break;
-        case 'b': out += '\b'; break;
-        case 'f': out += '\f'; break;
-        case 'n': out += '\n'; break;
-        case 'r': out += '\r'; break;
-        case 't': out += '\t'; break;
-        case 'v': out += '\v'; break;
-        case 'x': i += AppendEscape(text.substr(i), 2, out); break;
-        case 'u': i += AppendEscape(text.substr(i), 4, out); break;
-        case 'U': i += AppendEscape(text.substr(i), 8, out); break;
-        case 'N': FailHere("the escape \\N{...} is not supported; write the character itself");
+        case '\n':
+          break;
+        case '\\':
+        case '\'':
+        case '"':
+          out += c;
+          break;
+        case 'a':
+          out += '\a';
+          break;
+        case 'b':
+          out += '\b';
+          break;
+        case 'f':
+          out += '\f';
+          break;
+        case 'n':
+          out += '\n';
+          break;
+        case 'r':
+          out += '\r';
+          break;
+        case 't':
+          out += '\t';
+          break;
+        case 'v':
+          out += '\v';
+          break;
+        case 'x':
+          i += AppendEscape(text.substr(i), 2, out);
+          break;
+        case 'u':
+          i += AppendEscape(text.substr(i), 4, out);
+          break;
+        case 'U':
+          i += AppendEscape(text.substr(i), 8, out);
+          break;
+        case 'N':
+          FailHere("the escape \\N{...} is not supported; write the character itself");
         default:
           if (c >= '0' && c <= '7') {
             std::uint32_t value = 0;
             std::size_t count = 0;
-            for (--i; count < 3 && i < text.size() && text[i] >= '0' && text[i] <= '7'; ++i, ++count) {
+            for (--i; count < 3 && i < text.size() && text[i] >= '0' && text[i] <= '7';
+                 ++i, ++count) {
               value = value * 8 + static_cast<std::uint32_t>(text[i] - '0');
             }
             AppendUtf8(value, out);
@@ -373,7 +422,8 @@ class Lexer {
     const std::string_view digits = text.substr(0, num_digits);
     const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
     const bool is_scalar = value <= 0x10FFFF && (value < 0xD800 || value >= 0xE000);
-    if (digits.size() < num_digits || result.ec != std::errc() || result.ptr != digits.data() + num_digits || !is_scalar) {
+    if (digits.size() < num_digits || result.ec != std::errc() ||
+        result.ptr != digits.data() + num_digits || !is_scalar) {
       FailHere("a \\x, \\u or \\U escape is not a character");
     }
     AppendUtf8(value, out);

@@ -1,5 +1,6 @@
-// LoopState: the variable `loop` inside a for block, and the source of its items. Items behind a filter ({% for x in xs if ... %})
-// are asked for one at a time, because the condition may depend on what the body did with earlier items.
+// LoopState: the variable `loop` inside a for block, and the source of its items. Items behind a
+// filter ({% for x in xs if ... %}) are asked for one at a time, because the condition may depend
+// on what the body did with earlier items.
 #pragma once
 
 #include <cstddef>

@@ -11,7 +11,8 @@
 namespace isobit::chat {
 namespace {
 
-// --- strings --------------------------------------------------------------------------------------------------------------------
+// --- strings
+// --------------------------------------------------------------------------------------------------------------------
 
 template <bool kLeft, bool kRight>
 Value StripText(Interpreter& interpreter, const Value& self, const Arguments& arguments) {
@@ -31,7 +32,8 @@ Value SplitText(Interpreter& interpreter, const Value& self, const Arguments& ar
   if (separator && separator->empty()) throw Problem("empty separator");
   const auto split = kFromRight ? SplitFromRight : Split;
   std::vector<Value> parts;
-  for (const std::string_view part : split(self.string(), separator, parameters.Integer(1, -1))) parts.emplace_back(part);
+  for (const std::string_view part : split(self.string(), separator, parameters.Integer(1, -1)))
+    parts.emplace_back(part);
   interpreter.Charge(static_cast<std::int64_t>(parts.size()));
   return MakeSequence(std::move(parts));
 }
@@ -40,22 +42,26 @@ Value SplitTextLines(Interpreter& interpreter, const Value& self, const Argument
   const Parameters parameters("splitlines", arguments, {"keepends"}, 0);
   interpreter.CheckSize(self.string().size());
   std::vector<Value> lines;
-  for (const std::string_view line : SplitLines(self.string(), parameters.Bool(0, false))) lines.emplace_back(line);
+  for (const std::string_view line : SplitLines(self.string(), parameters.Bool(0, false)))
+    lines.emplace_back(line);
   interpreter.Charge(static_cast<std::int64_t>(lines.size()));
   return MakeSequence(std::move(lines));
 }
 
 // The part of self between the optional bounds `start` and `end`.
-std::string_view Between(Interpreter& interpreter, const Value& self, const Parameters& parameters, std::string& holder) {
+std::string_view Between(Interpreter& interpreter, const Value& self, const Parameters& parameters,
+                         std::string& holder) {
   if (!parameters.Has(1) && !parameters.Has(2)) return self.string();
-  const Value part = Slice(interpreter, self, parameters.GetOr(1, None{}), parameters.GetOr(2, None{}), None{});
+  const Value part =
+      Slice(interpreter, self, parameters.GetOr(1, None{}), parameters.GetOr(2, None{}), None{});
   holder = part.string();
   return holder;
 }
 
 template <bool kAtEnd>
 Value StartsOrEndsWith(Interpreter& interpreter, const Value& self, const Arguments& arguments) {
-  const Parameters parameters(kAtEnd ? "endswith" : "startswith", arguments, {"prefix", "start", "end"}, 1);
+  const Parameters parameters(kAtEnd ? "endswith" : "startswith", arguments,
+                              {"prefix", "start", "end"}, 1);
   std::string holder;
   const std::string_view text = Between(interpreter, self, parameters, holder);
   const auto fits = [&](const std::string& part) {
@@ -63,7 +69,8 @@ Value StartsOrEndsWith(Interpreter& interpreter, const Value& self, const Argume
     return (kAtEnd ? text.substr(text.size() - part.size()) : text.substr(0, part.size())) == part;
   };
   const Value& wanted = parameters.Get(0);
-  if (!wanted.is_sequence() || wanted.sequence().form != SequenceForm::kTuple) return fits(parameters.Text(0));
+  if (!wanted.is_sequence() || wanted.sequence().form != SequenceForm::kTuple)
+    return fits(parameters.Text(0));
   for (const Value& one : wanted.sequence().items) {
     if (!one.is_string()) throw Problem("startswith and endswith need a str or a tuple of str");
     if (fits(one.string())) return true;
@@ -92,7 +99,8 @@ Value JoinText(Interpreter& interpreter, const Value& self, const Arguments& arg
   std::string text;
   std::size_t index = 0;
   for (const Value& item : interpreter.Iterate(parameters.Get(0))) {
-    if (!item.is_string()) throw Problem("sequence item {}: expected str instance, {} found", index, TypeName(item));
+    if (!item.is_string())
+      throw Problem("sequence item {}: expected str instance, {} found", index, TypeName(item));
     if (index++ > 0) text += self.string();
     const std::size_t size_before = text.size();
     text += item.string();
@@ -109,7 +117,8 @@ Value FindText(Interpreter& interpreter, const Value& self, const Arguments& arg
   std::string holder;
   const std::string_view text = Between(interpreter, self, parameters, holder);
   interpreter.ChargeBytes(text.size());
-  const std::size_t at = kFromRight ? text.rfind(parameters.Text(0)) : text.find(parameters.Text(0));
+  const std::size_t at =
+      kFromRight ? text.rfind(parameters.Text(0)) : text.find(parameters.Text(0));
   if (at == std::string_view::npos) {
     if (kMissing == Missing::kError) throw Problem("substring not found");
     return std::int64_t{-1};
@@ -137,8 +146,10 @@ Value RemoveAffix(Interpreter& interpreter, const Value& self, const Arguments& 
   std::string_view text = self.string();
   interpreter.CheckSize(text.size());
   if (affix.size() <= text.size()) {
-    if (kSuffix && text.substr(text.size() - affix.size()) == affix) text.remove_suffix(affix.size());
-    else if (!kSuffix && text.substr(0, affix.size()) == affix) text.remove_prefix(affix.size());
+    if (kSuffix && text.substr(text.size() - affix.size()) == affix)
+      text.remove_suffix(affix.size());
+    else if (!kSuffix && text.substr(0, affix.size()) == affix)
+      text.remove_prefix(affix.size());
   }
   return Value(text);
 }
@@ -152,7 +163,8 @@ Value Partition(Interpreter& interpreter, const Value& self, const Arguments& ar
   const std::size_t at = kFromRight ? text.rfind(separator) : text.find(separator);
   std::vector<Value> parts;
   if (at != std::string_view::npos) {
-    parts = {Value(text.substr(0, at)), Value(separator), Value(text.substr(at + separator.size()))};
+    parts = {Value(text.substr(0, at)), Value(separator),
+             Value(text.substr(at + separator.size()))};
   } else if (kFromRight) {
     parts = {Value(""), Value(""), self};
   } else {
@@ -168,10 +180,15 @@ Value Justify(Interpreter& interpreter, const Value& self, const Arguments& argu
   const Parameters parameters("the method", arguments, {"width", "fillchar"}, 1);
   const std::string fill = parameters.Has(1) ? parameters.Text(1) : " ";
   if (Length(fill) != 1) throw Problem("the fill must be one character");
-  const std::int64_t width = parameters.Integer(0, 0), missing = std::max<std::int64_t>(width - Length(self.string()), 0);
-  interpreter.CheckSize(self.string().size() + static_cast<std::size_t>(std::min<std::int64_t>(missing, 1 << 30)) * fill.size());
+  const std::int64_t width = parameters.Integer(0, 0),
+                     missing = std::max<std::int64_t>(width - Length(self.string()), 0);
+  interpreter.CheckSize(self.string().size() +
+                        static_cast<std::size_t>(std::min<std::int64_t>(missing, 1 << 30)) *
+                            fill.size());
   // Python's center puts the odd one on the left if the width is odd.
-  const std::int64_t left = kText == Side::kLeft ? 0 : kText == Side::kRight ? missing : missing / 2 + (missing & width & 1);
+  const std::int64_t left = kText == Side::kLeft    ? 0
+                            : kText == Side::kRight ? missing
+                                                    : missing / 2 + (missing & width & 1);
   std::string text;
   for (std::int64_t i = 0; i < left; ++i) text += fill;
   text += self.string();
@@ -183,9 +200,11 @@ Value ZeroFill(Interpreter& interpreter, const Value& self, const Arguments& arg
   const Parameters parameters("zfill", arguments, {"width"}, 1);
   const std::string& text = self.string();
   const std::int64_t missing = std::max<std::int64_t>(parameters.Integer(0, 0) - Length(text), 0);
-  interpreter.CheckSize(text.size() + static_cast<std::size_t>(std::min<std::int64_t>(missing, 1 << 30)));
+  interpreter.CheckSize(text.size() +
+                        static_cast<std::size_t>(std::min<std::int64_t>(missing, 1 << 30)));
   const std::size_t sign = !text.empty() && (text[0] == '+' || text[0] == '-') ? 1 : 0;
-  return Value(text.substr(0, sign) + std::string(static_cast<std::size_t>(missing), '0') + text.substr(sign));
+  return Value(text.substr(0, sign) + std::string(static_cast<std::size_t>(missing), '0') +
+               text.substr(sign));
 }
 
 template <bool (*kHas)(std::uint32_t)>
@@ -205,21 +224,25 @@ Value IsOfCase(Interpreter& interpreter, const Value& self, const Arguments& arg
   return interpreter.ApplyTest(kUpper ? "upper" : "lower", self, {});
 }
 
-// --- lists and tuples -----------------------------------------------------------------------------------------------------------
+// --- lists and tuples
+// -----------------------------------------------------------------------------------------------------------
 
 Value CountItems(Interpreter& interpreter, const Value& self, const Arguments& arguments) {
   const Parameters parameters("count", arguments, {"value"}, 1);
   const std::vector<Value>& items = self.sequence().items;
   interpreter.Charge(static_cast<std::int64_t>(items.size()));
   return static_cast<std::int64_t>(
-      std::count_if(items.begin(), items.end(), [&](const Value& item) { return AreEqual(item, parameters.Get(0)); }));
+      std::count_if(items.begin(), items.end(),
+                    [&](const Value& item) { return AreEqual(item, parameters.Get(0)); }));
 }
 
 Value IndexOfItem(Interpreter& interpreter, const Value& self, const Arguments& arguments) {
   const Parameters parameters("index", arguments, {"value"}, 1);
   const std::vector<Value>& items = self.sequence().items;
   interpreter.Charge(static_cast<std::int64_t>(items.size()));
-  const auto found = std::find_if(items.begin(), items.end(), [&](const Value& item) { return AreEqual(item, parameters.Get(0)); });
+  const auto found = std::find_if(items.begin(), items.end(), [&](const Value& item) {
+    return AreEqual(item, parameters.Get(0));
+  });
   if (found == items.end()) throw Problem("the value is not in the list");
   return static_cast<std::int64_t>(found - items.begin());
 }
@@ -229,16 +252,20 @@ Value Copy(Interpreter&, const Value& self, const Arguments& arguments) {
   return self;  // values do not change
 }
 
-// --- dicts ----------------------------------------------------------------------------------------------------------------------
+// --- dicts
+// ----------------------------------------------------------------------------------------------------------------------
 
 template <SequenceForm kForm>
 Value View(Interpreter& interpreter, const Value& self, const Arguments& arguments) {
   Parameters("the method", arguments, {}, 0);
   std::vector<Value> items;
   for (const auto& [key, value] : self.dict().entries) {
-    if constexpr (kForm == SequenceForm::kKeys) items.push_back(key);
-    else if constexpr (kForm == SequenceForm::kValues) items.push_back(value);
-    else items.push_back(MakeSequence({key, value}, SequenceForm::kTuple));
+    if constexpr (kForm == SequenceForm::kKeys)
+      items.push_back(key);
+    else if constexpr (kForm == SequenceForm::kValues)
+      items.push_back(value);
+    else
+      items.push_back(MakeSequence({key, value}, SequenceForm::kTuple));
   }
   interpreter.Charge(static_cast<std::int64_t>(items.size()));
   return MakeSequence(std::move(items), kForm);
@@ -250,11 +277,13 @@ Value GetKey(Interpreter&, const Value& self, const Arguments& arguments) {
   return found != nullptr ? *found : parameters.GetOr(1, None{});
 }
 
-// --- loops ----------------------------------------------------------------------------------------------------------------------
+// --- loops
+// ----------------------------------------------------------------------------------------------------------------------
 
 Value Cycle(Interpreter&, const Value& self, const Arguments& arguments) {
   if (arguments.positional.empty()) throw Problem("no items for cycling given");
-  return arguments.positional[static_cast<std::size_t>(self.loop()->index0) % arguments.positional.size()];
+  return arguments
+      .positional[static_cast<std::size_t>(self.loop()->index0) % arguments.positional.size()];
 }
 
 Value Changed(Interpreter&, const Value& self, const Arguments& arguments) {
@@ -316,21 +345,27 @@ constexpr Entry kDictMethods[] = {{"items", View<SequenceForm::kItems>},
                                   {"copy", Copy}};
 constexpr Entry kLoopMethods[] = {{"cycle", Cycle}, {"changed", Changed}};
 
-constexpr std::string_view kListChanges[] = {"append", "clear", "pop", "reverse", "insert", "sort", "extend", "remove"};
+constexpr std::string_view kListChanges[] = {"append", "clear", "pop",    "reverse",
+                                             "insert", "sort",  "extend", "remove"};
 constexpr std::string_view kDictChanges[] = {"clear", "pop", "popitem", "setdefault", "update"};
 
 template <std::size_t kCount>
-std::optional<Value> FindIn(const Entry (&entries)[kCount], const Value& self, std::string_view name) {
+std::optional<Value> FindIn(const Entry (&entries)[kCount], const Value& self,
+                            std::string_view name) {
   for (const Entry& entry : entries) {
-    if (name == entry.name) return Value(std::make_shared<const Function>(Function{entry.name, entry.call, self}));
+    if (name == entry.name)
+      return Value(std::make_shared<const Function>(Function{entry.name, entry.call, self}));
   }
   return std::nullopt;
 }
 
 template <std::size_t kCount>
-std::optional<Value> FindChange(const std::string_view (&names)[kCount], const Value& self, std::string_view name) {
+std::optional<Value> FindChange(const std::string_view (&names)[kCount], const Value& self,
+                                std::string_view name) {
   if (std::find(std::begin(names), std::end(names), name) == std::end(names)) return std::nullopt;
-  return MakeUndefined(fmt::format("'{}' would change a {}, which templates may not do; build a new one or use a namespace", name, TypeName(self)));
+  return MakeUndefined(fmt::format(
+      "'{}' would change a {}, which templates may not do; build a new one or use a namespace",
+      name, TypeName(self)));
 }
 
 }  // namespace

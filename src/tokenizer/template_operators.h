@@ -1,4 +1,5 @@
-// The operators of the template language over values, with Python's meaning. Integer overflow is an error.
+// The operators of the template language over values, with Python's meaning. Integer overflow is an
+// error.
 #pragma once
 
 #include <optional>
@@ -19,6 +20,7 @@ bool Contains(Interpreter& interpreter, const Value& container, const Value& ite
 // value[index] of a string or sequence, from the end if negative; nullopt outside.
 std::optional<Value> Element(Interpreter& interpreter, const Value& value, std::int64_t index);
 // value[start:stop:step]; each bound an integer or None.
-Value Slice(Interpreter& interpreter, const Value& value, const Value& start, const Value& stop, const Value& step);
+Value Slice(Interpreter& interpreter, const Value& value, const Value& start, const Value& stop,
+            const Value& step);
 
 }  // namespace isobit::chat

@@ -12,15 +12,19 @@ struct OperatorName {
   std::string_view text;
   Operator op;
 };
-constexpr std::array kComparisons = {OperatorName{"==", Operator::kEqual},     OperatorName{"!=", Operator::kNotEqual},
-                                     OperatorName{"<", Operator::kLess},       OperatorName{"<=", Operator::kLessEqual},
-                                     OperatorName{">", Operator::kGreater},    OperatorName{">=", Operator::kGreaterEqual}};
-constexpr std::array kSums = {OperatorName{"+", Operator::kAdd}, OperatorName{"-", Operator::kSubtract}};
-constexpr std::array kProducts = {OperatorName{"*", Operator::kMultiply}, OperatorName{"/", Operator::kDivide},
-                                  OperatorName{"//", Operator::kFloorDivide}, OperatorName{"%", Operator::kModulo}};
+constexpr std::array kComparisons = {
+    OperatorName{"==", Operator::kEqual},  OperatorName{"!=", Operator::kNotEqual},
+    OperatorName{"<", Operator::kLess},    OperatorName{"<=", Operator::kLessEqual},
+    OperatorName{">", Operator::kGreater}, OperatorName{">=", Operator::kGreaterEqual}};
+constexpr std::array kSums = {OperatorName{"+", Operator::kAdd},
+                              OperatorName{"-", Operator::kSubtract}};
+constexpr std::array kProducts = {
+    OperatorName{"*", Operator::kMultiply}, OperatorName{"/", Operator::kDivide},
+    OperatorName{"//", Operator::kFloorDivide}, OperatorName{"%", Operator::kModulo}};
 
 // Tags of Jinja that load other templates or change its settings: known, and refused by name.
-constexpr std::string_view kRefusedTags[] = {"include", "import", "from", "extends", "block", "autoescape", "do", "trans", "print", "debug"};
+constexpr std::string_view kRefusedTags[] = {"include",    "import", "from",  "extends", "block",
+                                             "autoescape", "do",     "trans", "print",   "debug"};
 
 class Parser {
  public:
@@ -29,13 +33,18 @@ class Parser {
   std::vector<Statement> Run() { return ParseBody({}); }
 
  private:
-  // --- tokens ---------------------------------------------------------------------------------------------------------------
+  // --- tokens
+  // ---------------------------------------------------------------------------------------------------------------
 
   const Token& Current() const { return tokens_[at_]; }
   const Token& Ahead() const { return tokens_[std::min(at_ + 1, tokens_.size() - 1)]; }
   bool AtKind(TokenKind kind) const { return Current().kind == kind; }
-  bool AtOperator(std::string_view text) const { return AtKind(TokenKind::kOperator) && Current().text == text; }
-  bool AtName(std::string_view text) const { return AtKind(TokenKind::kName) && Current().text == text; }
+  bool AtOperator(std::string_view text) const {
+    return AtKind(TokenKind::kOperator) && Current().text == text;
+  }
+  bool AtName(std::string_view text) const {
+    return AtKind(TokenKind::kName) && Current().text == text;
+  }
   void Next() { at_ = std::min(at_ + 1, tokens_.size() - 1); }
 
   bool SkipOperator(std::string_view text) {
@@ -49,18 +58,28 @@ class Parser {
     return true;
   }
 
-  [[noreturn]] void FailAt(int line, std::string message) const { throw TemplateError{ErrorCode::kInvalidArgument, line, std::move(message)}; }
+  [[noreturn]] void FailAt(int line, std::string message) const {
+    throw TemplateError{ErrorCode::kInvalidArgument, line, std::move(message)};
+  }
 
   static std::string Describe(const Token& token) {
     switch (token.kind) {
-      case TokenKind::kText: return "text";
-      case TokenKind::kOutputBegin: return "'{{'";
-      case TokenKind::kOutputEnd: return "'}}'";
-      case TokenKind::kBlockBegin: return "'{%'";
-      case TokenKind::kBlockEnd: return "'%}'";
-      case TokenKind::kEnd: return "the end of the template";
-      case TokenKind::kString: return "a string";
-      default: return fmt::format("'{}'", token.text);
+      case TokenKind::kText:
+        return "text";
+      case TokenKind::kOutputBegin:
+        return "'{{'";
+      case TokenKind::kOutputEnd:
+        return "'}}'";
+      case TokenKind::kBlockBegin:
+        return "'{%'";
+      case TokenKind::kBlockEnd:
+        return "'%}'";
+      case TokenKind::kEnd:
+        return "the end of the template";
+      case TokenKind::kString:
+        return "a string";
+      default:
+        return fmt::format("'{}'", token.text);
     }
   }
   [[noreturn]] void FailExpected(std::string_view wanted) const {
@@ -88,7 +107,8 @@ class Parser {
    public:
     explicit Nested(Parser& parser) : parser_(parser) {
       if (++parser_.nesting_ > kMaxNesting) {
-        throw TemplateError{ErrorCode::kResourceExhausted, parser_.Current().line, fmt::format("nests deeper than {}", kMaxNesting)};
+        throw TemplateError{ErrorCode::kResourceExhausted, parser_.Current().line,
+                            fmt::format("nests deeper than {}", kMaxNesting)};
       }
     }
     ~Nested() { --parser_.nesting_; }
@@ -99,9 +119,11 @@ class Parser {
     Parser& parser_;
   };
 
-  // --- statements -----------------------------------------------------------------------------------------------------------
+  // --- statements
+  // -----------------------------------------------------------------------------------------------------------
 
-  // Statements up to a tag named in `ends`, which stays current (its '{%' is taken); up to the end of the template if ends is empty.
+  // Statements up to a tag named in `ends`, which stays current (its '{%' is taken); up to the end
+  // of the template if ends is empty.
   std::vector<Statement> ParseBody(std::vector<std::string_view> ends) {
     const Nested nested(*this);
     std::vector<Statement> body;
@@ -127,7 +149,10 @@ class Parser {
       }
     }
     if (!ends.empty()) {
-      FailAt(Current().line, fmt::format("expected '{}' before the end of the template, for the block opened in line {}", ends.back(), first_line));
+      FailAt(Current().line,
+             fmt::format(
+                 "expected '{}' before the end of the template, for the block opened in line {}",
+                 ends.back(), first_line));
     }
     return body;
   }
@@ -168,9 +193,12 @@ class Parser {
       return MakeStatement(tag == "break" ? StatementKind::kBreak : StatementKind::kContinue, line);
     }
     for (const std::string_view refused : kRefusedTags) {
-      if (tag == refused) FailAt(line, fmt::format("the tag '{}' is not part of the language of chat templates", tag));
+      if (tag == refused)
+        FailAt(line,
+               fmt::format("the tag '{}' is not part of the language of chat templates", tag));
     }
-    if (!ends.empty()) FailAt(line, fmt::format("unknown tag '{}'; expected '{}'", tag, ends.back()));
+    if (!ends.empty())
+      FailAt(line, fmt::format("unknown tag '{}'; expected '{}'", tag, ends.back()));
     FailAt(line, fmt::format("unknown tag '{}'", tag));
   }
 
@@ -221,7 +249,8 @@ class Parser {
       return statement;
     }
     statement.kind = StatementKind::kSetBlock;
-    while (SkipOperator("|")) statement.expression = ParseOneFilter(std::move(statement.expression));
+    while (SkipOperator("|"))
+      statement.expression = ParseOneFilter(std::move(statement.expression));
     statement.body = ParseBlock("endset");
     return statement;
   }
@@ -243,7 +272,8 @@ class Parser {
     Statement statement = MakeStatement(StatementKind::kFilterBlock, Current().line);
     Next();
     statement.expression = ParseOneFilter(nullptr);
-    while (SkipOperator("|")) statement.expression = ParseOneFilter(std::move(statement.expression));
+    while (SkipOperator("|"))
+      statement.expression = ParseOneFilter(std::move(statement.expression));
     statement.body = ParseBlock("endfilter");
     return statement;
   }
@@ -253,7 +283,8 @@ class Parser {
     while (!AtOperator(")")) {
       if (!macro.parameters.empty()) ExpectOperator(",");
       std::string name = TakeName("the name of a parameter");
-      if (std::find(macro.parameters.begin(), macro.parameters.end(), name) != macro.parameters.end()) {
+      if (std::find(macro.parameters.begin(), macro.parameters.end(), name) !=
+          macro.parameters.end()) {
         FailAt(Current().line, fmt::format("the parameter '{}' stands there twice", name));
       }
       macro.parameters.push_back(std::move(name));
@@ -274,7 +305,8 @@ class Parser {
     open_macros_.pop_back();
     loop_depth_ = outer_loops;
     const auto has_parameter = [&](std::string_view name) {
-      return std::find(macro.parameters.begin(), macro.parameters.end(), name) != macro.parameters.end();
+      return std::find(macro.parameters.begin(), macro.parameters.end(), name) !=
+             macro.parameters.end();
     };
     macro.uses_caller &= !has_parameter("caller");
     macro.uses_kwargs &= !has_parameter("kwargs");
@@ -298,7 +330,8 @@ class Parser {
     statement.macro->name = "caller";
     if (AtOperator("(")) ParseSignature(*statement.macro);
     statement.expression = ParseExpression();
-    if (statement.expression->kind != ExpressionKind::kCall) FailAt(statement.line, "expected a call behind 'call'");
+    if (statement.expression->kind != ExpressionKind::kCall)
+      FailAt(statement.line, "expected a call behind 'call'");
     ParseMacroBody(*statement.macro, "endcall");
     return statement;
   }
@@ -314,7 +347,8 @@ class Parser {
       }
       target.name = TakeName("the name of a variable");
       for (const std::string_view constant : {"true", "false", "none", "True", "False", "None"}) {
-        if (target.name == constant) FailAt(Current().line, fmt::format("can't assign to '{}'", constant));
+        if (target.name == constant)
+          FailAt(Current().line, fmt::format("can't assign to '{}'", constant));
       }
       if (SkipOperator(".")) target.attribute = TakeName("the name of an attribute");
       return target;
@@ -331,7 +365,8 @@ class Parser {
     return all;
   }
 
-  // --- expressions ----------------------------------------------------------------------------------------------------------
+  // --- expressions
+  // ----------------------------------------------------------------------------------------------------------
 
   ExpressionPtr Make(ExpressionKind kind, int line, std::vector<ExpressionPtr> operands = {}) {
     auto expression = std::make_unique<Expression>();
@@ -341,7 +376,9 @@ class Parser {
       if (operand != nullptr) expression->depth = std::max(expression->depth, operand->depth + 1);
     }
     if (expression->depth > kMaxExpressionDepth) {
-      throw TemplateError{ErrorCode::kResourceExhausted, line, fmt::format("an expression chains more than {} operations", kMaxExpressionDepth)};
+      throw TemplateError{
+          ErrorCode::kResourceExhausted, line,
+          fmt::format("an expression chains more than {} operations", kMaxExpressionDepth)};
     }
     expression->operands = std::move(operands);
     return expression;
@@ -360,7 +397,8 @@ class Parser {
   };
 
   bool AtTupleEnd() const {
-    return AtKind(TokenKind::kOutputEnd) || AtKind(TokenKind::kBlockEnd) || AtKind(TokenKind::kEnd) || AtOperator(")") || AtName("recursive");
+    return AtKind(TokenKind::kOutputEnd) || AtKind(TokenKind::kBlockEnd) ||
+           AtKind(TokenKind::kEnd) || AtOperator(")") || AtName("recursive");
   }
 
   // One expression, or several with commas between: a tuple.
@@ -385,7 +423,8 @@ class Parser {
     while (SkipName("if")) {
       ExpressionPtr condition = ParseOr();
       ExpressionPtr otherwise = SkipName("else") ? ParseExpression() : nullptr;
-      value = Make(ExpressionKind::kConditional, line, List(std::move(condition), std::move(value), std::move(otherwise)));
+      value = Make(ExpressionKind::kConditional, line,
+                   List(std::move(condition), std::move(value), std::move(otherwise)));
     }
     return value;
   }
@@ -393,14 +432,16 @@ class Parser {
   ExpressionPtr ParseOr() {
     const int line = Current().line;
     ExpressionPtr left = ParseAnd();
-    while (SkipName("or")) left = Make(ExpressionKind::kOr, line, List(std::move(left), ParseAnd()));
+    while (SkipName("or"))
+      left = Make(ExpressionKind::kOr, line, List(std::move(left), ParseAnd()));
     return left;
   }
 
   ExpressionPtr ParseAnd() {
     const int line = Current().line;
     ExpressionPtr left = ParseNot();
-    while (SkipName("and")) left = Make(ExpressionKind::kAnd, line, List(std::move(left), ParseNot()));
+    while (SkipName("and"))
+      left = Make(ExpressionKind::kAnd, line, List(std::move(left), ParseNot()));
     return left;
   }
 
@@ -453,7 +494,8 @@ class Parser {
   }
 
   ExpressionPtr MakeArithmetic(int line, ExpressionPtr left, Operator op, ExpressionPtr right) {
-    ExpressionPtr expression = Make(ExpressionKind::kArithmetic, line, List(std::move(left), std::move(right)));
+    ExpressionPtr expression =
+        Make(ExpressionKind::kArithmetic, line, List(std::move(left), std::move(right)));
     expression->operators = {op};
     return expression;
   }
@@ -461,7 +503,8 @@ class Parser {
   ExpressionPtr ParseSum() {
     const int line = Current().line;
     ExpressionPtr left = ParseConcat();
-    for (Operator op; SkipAny(kSums, op);) left = MakeArithmetic(line, std::move(left), op, ParseConcat());
+    for (Operator op; SkipAny(kSums, op);)
+      left = MakeArithmetic(line, std::move(left), op, ParseConcat());
     return left;
   }
 
@@ -469,20 +512,23 @@ class Parser {
     const int line = Current().line;
     std::vector<ExpressionPtr> parts = List(ParseProduct());
     while (SkipOperator("~")) parts.push_back(ParseProduct());
-    return parts.size() == 1 ? std::move(parts[0]) : Make(ExpressionKind::kConcat, line, std::move(parts));
+    return parts.size() == 1 ? std::move(parts[0])
+                             : Make(ExpressionKind::kConcat, line, std::move(parts));
   }
 
   ExpressionPtr ParseProduct() {
     const int line = Current().line;
     ExpressionPtr left = ParsePower();
-    for (Operator op; SkipAny(kProducts, op);) left = MakeArithmetic(line, std::move(left), op, ParsePower());
+    for (Operator op; SkipAny(kProducts, op);)
+      left = MakeArithmetic(line, std::move(left), op, ParsePower());
     return left;
   }
 
   ExpressionPtr ParsePower() {
     const int line = Current().line;
     ExpressionPtr left = ParseUnary(true);
-    while (SkipOperator("**")) left = MakeArithmetic(line, std::move(left), Operator::kPower, ParseUnary(true));
+    while (SkipOperator("**"))
+      left = MakeArithmetic(line, std::move(left), Operator::kPower, ParseUnary(true));
     return left;
   }
 
@@ -511,15 +557,21 @@ class Parser {
     const Token& token = Current();
     const int line = token.line;
     switch (token.kind) {
-      case TokenKind::kName: return ParseNameOrConstant();
+      case TokenKind::kName:
+        return ParseNameOrConstant();
       case TokenKind::kString: {
         std::string text;
         for (; AtKind(TokenKind::kString); Next()) text += Current().text;
         return MakeConstant(line, std::move(text));
       }
-      case TokenKind::kInteger: Next(); return MakeConstant(line, token.integer);
-      case TokenKind::kFloat: Next(); return MakeConstant(line, token.number);
-      default: break;
+      case TokenKind::kInteger:
+        Next();
+        return MakeConstant(line, token.integer);
+      case TokenKind::kFloat:
+        Next();
+        return MakeConstant(line, token.number);
+      default:
+        break;
     }
     if (SkipOperator("(")) {
       const Nested nested(*this);
@@ -622,7 +674,9 @@ class Parser {
       if (bounds[0] == nullptr) FailAt(line, "expected an index between '[' and ']'");
       return Make(ExpressionKind::kItem, line, List(std::move(value), std::move(bounds[0])));
     }
-    return Make(ExpressionKind::kSlice, line, List(std::move(value), std::move(bounds[0]), std::move(bounds[1]), std::move(bounds[2])));
+    return Make(
+        ExpressionKind::kSlice, line,
+        List(std::move(value), std::move(bounds[0]), std::move(bounds[1]), std::move(bounds[2])));
   }
 
   ArgumentList ParseArguments() {
@@ -631,21 +685,25 @@ class Parser {
     ExpectOperator("(");
     while (!AtOperator(")")) {
       if (SkipOperator("*")) {
-        if (arguments.spread != nullptr || arguments.named_spread != nullptr) FailAt(line, "invalid order of arguments in a call");
+        if (arguments.spread != nullptr || arguments.named_spread != nullptr)
+          FailAt(line, "invalid order of arguments in a call");
         arguments.spread = ParseExpression();
       } else if (SkipOperator("**")) {
         if (arguments.named_spread != nullptr) FailAt(line, "invalid order of arguments in a call");
         arguments.named_spread = ParseExpression();
-      } else if (AtKind(TokenKind::kName) && Ahead().kind == TokenKind::kOperator && Ahead().text == "=") {
+      } else if (AtKind(TokenKind::kName) && Ahead().kind == TokenKind::kOperator &&
+                 Ahead().text == "=") {
         std::string name = TakeName("a name");
         Next();
         for (const auto& [other, _] : arguments.named) {
-          if (other == name) FailAt(line, fmt::format("the argument '{}' stands there twice", name));
+          if (other == name)
+            FailAt(line, fmt::format("the argument '{}' stands there twice", name));
         }
         if (arguments.named_spread != nullptr) FailAt(line, "invalid order of arguments in a call");
         arguments.named.emplace_back(std::move(name), ParseExpression());
       } else {
-        if (arguments.spread != nullptr || arguments.named_spread != nullptr || !arguments.named.empty()) {
+        if (arguments.spread != nullptr || arguments.named_spread != nullptr ||
+            !arguments.named.empty()) {
           FailAt(line, "an argument without a name follows one with a name");
         }
         arguments.positional.push_back(ParseExpression());
@@ -694,8 +752,9 @@ class Parser {
     const bool negated = SkipName("not");
     std::string name = TakeName("the name of a test");
     ArgumentList arguments;
-    const bool starts_operand = AtKind(TokenKind::kName) || AtKind(TokenKind::kString) || AtKind(TokenKind::kInteger) ||
-                                AtKind(TokenKind::kFloat) || AtOperator("[") || AtOperator("{");
+    const bool starts_operand = AtKind(TokenKind::kName) || AtKind(TokenKind::kString) ||
+                                AtKind(TokenKind::kInteger) || AtKind(TokenKind::kFloat) ||
+                                AtOperator("[") || AtOperator("{");
     if (AtOperator("(")) {
       arguments = ParseArguments();
     } else if (starts_operand && !AtName("else") && !AtName("or") && !AtName("and")) {
@@ -717,6 +776,8 @@ class Parser {
 
 }  // namespace
 
-std::vector<Statement> ParseTemplate(std::string_view source) { return Parser(Tokenize(source)).Run(); }
+std::vector<Statement> ParseTemplate(std::string_view source) {
+  return Parser(Tokenize(source)).Run();
+}
 
 }  // namespace isobit::chat

@@ -8,7 +8,7 @@
 
 namespace isobit::chat {
 
-inline constexpr int kMaxNesting = 100;          // of blocks, brackets and operators inside each other
+inline constexpr int kMaxNesting = 100;  // of blocks, brackets and operators inside each other
 inline constexpr int kMaxExpressionDepth = 500;  // of chains such as a + b + c + ...
 inline constexpr std::size_t kMaxSourceBytes = std::size_t{4} << 20;
 

@@ -20,22 +20,25 @@ struct FreeMatchData {
   void operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
 };
 
-// A set of characters by its Unicode properties, from the tables of PCRE2 that the pre-tokenizers use too.
+// A set of characters by its Unicode properties, from the tables of PCRE2 that the pre-tokenizers
+// use too.
 class CharacterClass {
  public:
   explicit CharacterClass(const char* expression) {
     int error = 0;
     PCRE2_SIZE offset = 0;
-    code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(expression), PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED,
-                              &error, &offset, nullptr));
+    code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(expression), PCRE2_ZERO_TERMINATED,
+                              PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED, &error, &offset, nullptr));
     ISOBIT_CHECK(code_ != nullptr, "PCRE2 error {} at {} of {}", error, offset, expression);
   }
 
   bool Has(std::uint32_t code_point) const {
     std::string text;
     AppendUtf8(code_point, text);
-    const std::unique_ptr<pcre2_match_data, FreeMatchData> data(pcre2_match_data_create(1, nullptr));
-    return pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), 0, PCRE2_NO_UTF_CHECK, data.get(), nullptr) > 0;
+    const std::unique_ptr<pcre2_match_data, FreeMatchData> data(
+        pcre2_match_data_create(1, nullptr));
+    return pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), 0,
+                       PCRE2_NO_UTF_CHECK, data.get(), nullptr) > 0;
   }
 
  private:
@@ -57,14 +60,16 @@ bool IsCaseIgnorable(std::uint32_t c) {
 
 // Appends the mapping of c and returns true, or returns false if the table leaves c alone.
 bool AppendMapped(const CaseTable& table, std::uint32_t c, std::string& out) {
-  const auto range = std::lower_bound(table.ranges.begin(), table.ranges.end(), c,
-                                      [](const CaseRange& r, std::uint32_t wanted) { return r.last < wanted; });
+  const auto range =
+      std::lower_bound(table.ranges.begin(), table.ranges.end(), c,
+                       [](const CaseRange& r, std::uint32_t wanted) { return r.last < wanted; });
   if (range != table.ranges.end() && range->first <= c && (c - range->first) % range->step == 0) {
     AppendUtf8(static_cast<std::uint32_t>(static_cast<std::int64_t>(c) + range->delta), out);
     return true;
   }
-  const auto expansion = std::lower_bound(table.expansions.begin(), table.expansions.end(), c,
-                                          [](const CaseExpansion& e, std::uint32_t wanted) { return e.code_point < wanted; });
+  const auto expansion = std::lower_bound(
+      table.expansions.begin(), table.expansions.end(), c,
+      [](const CaseExpansion& e, std::uint32_t wanted) { return e.code_point < wanted; });
   if (expansion == table.expansions.end() || expansion->code_point != c || c == 0) return false;
   out += expansion->text;
   return true;
@@ -86,8 +91,8 @@ std::size_t PreviousStart(std::string_view text, std::size_t end) {
 
 constexpr std::uint32_t kCapitalSigma = 0x3A3, kSigma = 0x3C3, kFinalSigma = 0x3C2;
 
-// A capital sigma at the end of a word has its own small letter: some cased letter before it, none behind it, characters that
-// case ignores not counted.
+// A capital sigma at the end of a word has its own small letter: some cased letter before it, none
+// behind it, characters that case ignores not counted.
 bool IsFinalSigma(std::string_view text, std::size_t begin, std::size_t end) {
   bool cased_before = false;
   for (std::size_t i = begin; i > 0;) {
@@ -107,7 +112,8 @@ bool IsFinalSigma(std::string_view text, std::size_t begin, std::size_t end) {
 }
 
 // Appends the small letter of the character at bytes [begin, end) of text.
-void AppendLower(std::string_view text, std::size_t begin, std::size_t end, std::uint32_t c, std::string& out) {
+void AppendLower(std::string_view text, std::size_t begin, std::size_t end, std::uint32_t c,
+                 std::string& out) {
   if (c == kCapitalSigma) {
     AppendUtf8(IsFinalSigma(text, begin, end) ? kFinalSigma : kSigma, out);
   } else if (!AppendMapped(kLowerTable, c, out)) {
@@ -136,7 +142,9 @@ std::size_t CharacterSize(std::string_view text, std::size_t i) {
 }  // namespace
 
 std::uint32_t DecodeAt(std::string_view text, std::size_t& i) {
-  const auto byte = [&](std::size_t k) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[k])); };
+  const auto byte = [&](std::size_t k) {
+    return static_cast<std::uint32_t>(static_cast<unsigned char>(text[k]));
+  };
   const std::uint32_t first = byte(i);
   const std::size_t size = first < 0x80 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
   ISOBIT_CHECK(i + size <= text.size());
@@ -148,8 +156,8 @@ std::uint32_t DecodeAt(std::string_view text, std::size_t& i) {
 
 bool IsSpace(std::uint32_t c) {
   if (c < 0x80) return c == ' ' || (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x1F);
-  return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
-         c == 0x205F || c == 0x3000;
+  return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 ||
+         c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
 bool IsPrintable(std::uint32_t c) {
@@ -183,7 +191,9 @@ bool IsUpper(std::uint32_t c) {
   return upper.Has(c);
 }
 
-std::int64_t Length(std::string_view text) { return static_cast<std::int64_t>(CountCodePoints(text)); }
+std::int64_t Length(std::string_view text) {
+  return static_cast<std::int64_t>(CountCodePoints(text));
+}
 
 std::vector<std::string_view> Characters(std::string_view text) {
   std::vector<std::string_view> characters;
@@ -195,20 +205,28 @@ std::vector<std::string_view> Characters(std::string_view text) {
   return characters;
 }
 
-std::string_view Strip(std::string_view text, std::optional<std::string_view> chars, StripEnds ends) {
-  const auto goes = [&](std::uint32_t c) { return chars ? ContainsCharacter(*chars, c) : IsSpace(c); };
+std::string_view Strip(std::string_view text, std::optional<std::string_view> chars,
+                       StripEnds ends) {
+  const auto goes = [&](std::uint32_t c) {
+    return chars ? ContainsCharacter(*chars, c) : IsSpace(c);
+  };
   while (ends.left && !text.empty()) {
     std::size_t i = 0;
     if (!goes(DecodeAt(text, i))) break;
     text.remove_prefix(i);
   }
-  while (ends.right && !text.empty() && goes(LastCharacter(text))) text = text.substr(0, PreviousStart(text, text.size()));
+  while (ends.right && !text.empty() && goes(LastCharacter(text)))
+    text = text.substr(0, PreviousStart(text, text.size()));
   return text;
 }
 
-std::vector<std::string_view> Split(std::string_view text, std::optional<std::string_view> separator, std::int64_t max_splits) {
+std::vector<std::string_view> Split(std::string_view text,
+                                    std::optional<std::string_view> separator,
+                                    std::int64_t max_splits) {
   std::vector<std::string_view> parts;
-  const auto full = [&] { return max_splits >= 0 && static_cast<std::int64_t>(parts.size()) >= max_splits; };
+  const auto full = [&] {
+    return max_splits >= 0 && static_cast<std::int64_t>(parts.size()) >= max_splits;
+  };
   if (separator) {
     ISOBIT_CHECK(!separator->empty());
     for (std::size_t at; !full() && (at = text.find(*separator)) != std::string_view::npos;) {
@@ -218,7 +236,8 @@ std::vector<std::string_view> Split(std::string_view text, std::optional<std::st
     parts.push_back(text);
     return parts;
   }
-  for (text = Strip(text, std::nullopt, {true, false}); !text.empty(); text = Strip(text, std::nullopt, {true, false})) {
+  for (text = Strip(text, std::nullopt, {true, false}); !text.empty();
+       text = Strip(text, std::nullopt, {true, false})) {
     if (full()) {
       parts.push_back(text);  // white space at its end stays
       break;
@@ -233,9 +252,13 @@ std::vector<std::string_view> Split(std::string_view text, std::optional<std::st
   return parts;
 }
 
-std::vector<std::string_view> SplitFromRight(std::string_view text, std::optional<std::string_view> separator, std::int64_t max_splits) {
+std::vector<std::string_view> SplitFromRight(std::string_view text,
+                                             std::optional<std::string_view> separator,
+                                             std::int64_t max_splits) {
   std::vector<std::string_view> parts;  // from the right
-  const auto full = [&] { return max_splits >= 0 && static_cast<std::int64_t>(parts.size()) >= max_splits; };
+  const auto full = [&] {
+    return max_splits >= 0 && static_cast<std::int64_t>(parts.size()) >= max_splits;
+  };
   if (separator) {
     ISOBIT_CHECK(!separator->empty());
     for (std::size_t at; !full() && (at = text.rfind(*separator)) != std::string_view::npos;) {
@@ -244,13 +267,15 @@ std::vector<std::string_view> SplitFromRight(std::string_view text, std::optiona
     }
     parts.push_back(text);
   } else {
-    for (text = Strip(text, std::nullopt, {false, true}); !text.empty(); text = Strip(text, std::nullopt, {false, true})) {
+    for (text = Strip(text, std::nullopt, {false, true}); !text.empty();
+         text = Strip(text, std::nullopt, {false, true})) {
       if (full()) {
         parts.push_back(text);
         break;
       }
       std::size_t begin = text.size();
-      while (begin > 0 && !IsSpace(LastCharacter(text.substr(0, begin)))) begin = PreviousStart(text, begin);
+      while (begin > 0 && !IsSpace(LastCharacter(text.substr(0, begin))))
+        begin = PreviousStart(text, begin);
       parts.push_back(text.substr(begin));
       text = text.substr(0, begin);
     }
@@ -261,7 +286,8 @@ std::vector<std::string_view> SplitFromRight(std::string_view text, std::optiona
 
 std::vector<std::string_view> SplitLines(std::string_view text, bool keep_ends) {
   const auto is_end = [](std::uint32_t c) {
-    return (c >= 0x0A && c <= 0x0D) || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 || c == 0x2029;
+    return (c >= 0x0A && c <= 0x0D) || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 ||
+           c == 0x2029;
   };
   std::vector<std::string_view> lines;
   std::size_t begin = 0;
@@ -298,8 +324,10 @@ std::string Capitalize(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     const std::size_t begin = i;
     const std::uint32_t c = DecodeAt(text, i);
-    if (begin == 0) AppendTitle(c, out);
-    else AppendLower(text, begin, i, c, out);
+    if (begin == 0)
+      AppendTitle(c, out);
+    else
+      AppendLower(text, begin, i, c, out);
   }
   return out;
 }
@@ -310,8 +338,10 @@ std::string TitleCase(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     const std::size_t begin = i;
     const std::uint32_t c = DecodeAt(text, i);
-    if (inside_word) AppendLower(text, begin, i, c, out);
-    else AppendTitle(c, out);
+    if (inside_word)
+      AppendLower(text, begin, i, c, out);
+    else
+      AppendTitle(c, out);
     inside_word = IsCased(c);
   }
   return out;
@@ -322,14 +352,18 @@ std::string SwapCase(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     const std::size_t begin = i;
     const std::uint32_t c = DecodeAt(text, i);
-    if (IsUpper(c)) AppendLower(text, begin, i, c, out);
-    else if (IsLower(c)) AppendUpper(c, out);
-    else AppendUtf8(c, out);
+    if (IsUpper(c))
+      AppendLower(text, begin, i, c, out);
+    else if (IsLower(c))
+      AppendUpper(c, out);
+    else
+      AppendUtf8(c, out);
   }
   return out;
 }
 
-std::string Replace(std::string_view text, std::string_view from, std::string_view to, std::int64_t max_count) {
+std::string Replace(std::string_view text, std::string_view from, std::string_view to,
+                    std::int64_t max_count) {
   std::string out;
   std::int64_t count = 0;
   const auto more = [&] { return max_count < 0 || count < max_count; };
@@ -350,7 +384,8 @@ std::string Replace(std::string_view text, std::string_view from, std::string_vi
   return out.append(text);
 }
 
-std::size_t ReplacedSize(std::string_view text, std::string_view from, std::string_view to, std::int64_t max_count) {
+std::size_t ReplacedSize(std::string_view text, std::string_view from, std::string_view to,
+                         std::int64_t max_count) {
   const std::int64_t found = CountOf(text, from);
   const auto count = static_cast<std::size_t>(max_count < 0 ? found : std::min(found, max_count));
   return text.size() - count * from.size() + count * to.size();
@@ -359,7 +394,8 @@ std::size_t ReplacedSize(std::string_view text, std::string_view from, std::stri
 std::int64_t CountOf(std::string_view text, std::string_view part) {
   if (part.empty()) return Length(text) + 1;
   std::int64_t count = 0;
-  for (std::size_t at = 0; (at = text.find(part, at)) != std::string_view::npos; at += part.size()) ++count;
+  for (std::size_t at = 0; (at = text.find(part, at)) != std::string_view::npos; at += part.size())
+    ++count;
   return count;
 }
 

@@ -34,15 +34,18 @@ bool IsSequence(const Value& value) {
   if (value.is_string() || value.is_dict()) return true;
   if (!value.is_sequence()) return false;
   const SequenceForm form = value.sequence().form;
-  return form == SequenceForm::kList || form == SequenceForm::kTuple || form == SequenceForm::kRange;
+  return form == SequenceForm::kList || form == SequenceForm::kTuple ||
+         form == SequenceForm::kRange;
 }
 
 bool IsIterable(const Value& value) {
-  return value.is_undefined() || value.is_string() || value.is_dict() || value.is_sequence() || value.iterator() != nullptr ||
-         value.loop() != nullptr;
+  return value.is_undefined() || value.is_string() || value.is_dict() || value.is_sequence() ||
+         value.iterator() != nullptr || value.loop() != nullptr;
 }
 
-bool IsCallable(const Value& value) { return value.macro() != nullptr || value.function() != nullptr || value.loop() != nullptr; }
+bool IsCallable(const Value& value) {
+  return value.macro() != nullptr || value.function() != nullptr || value.loop() != nullptr;
+}
 
 // Every cased character is of one case, and there is one.
 bool AllOfCase(const Value& value, bool (*wanted)(std::uint32_t), bool (*refused)(std::uint32_t)) {

@@ -22,7 +22,8 @@ int DepthOfAll(const std::vector<Value>& items) {
 
 void CheckDepth(int depth) {
   if (depth <= kMaxValueDepth) return;
-  throw TemplateError{ErrorCode::kResourceExhausted, 0, fmt::format("a value nests deeper than {}", kMaxValueDepth)};
+  throw TemplateError{ErrorCode::kResourceExhausted, 0,
+                      fmt::format("a value nests deeper than {}", kMaxValueDepth)};
 }
 
 bool IsHashable(const Value& key) {
@@ -38,7 +39,10 @@ int CompareNumbers(const Value& left, const Value& right) {
   if (left.is_integral() && right.is_integral()) {
     return left.integer() < right.integer() ? -1 : left.integer() > right.integer() ? 1 : 0;
   }
-  const auto wide = [](const Value& v) { return v.is_float() ? static_cast<long double>(v.float_value()) : static_cast<long double>(v.integer()); };
+  const auto wide = [](const Value& v) {
+    return v.is_float() ? static_cast<long double>(v.float_value())
+                        : static_cast<long double>(v.integer());
+  };
   return wide(left) < wide(right) ? -1 : wide(left) > wide(right) ? 1 : 0;
 }
 
@@ -53,7 +57,8 @@ bool EqualDicts(const Dict& left, const Dict& right) {
   return true;
 }
 
-std::string JoinReprs(const std::vector<Value>& items, std::string_view open, std::string_view close) {
+std::string JoinReprs(const std::vector<Value>& items, std::string_view open,
+                      std::string_view close) {
   std::string out(open);
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (i > 0) out += ", ";
@@ -64,12 +69,18 @@ std::string JoinReprs(const std::vector<Value>& items, std::string_view open, st
 
 std::string SequenceRepr(const Sequence& sequence) {
   switch (sequence.form) {
-    case SequenceForm::kList: return JoinReprs(sequence.items, "[", "]");
-    case SequenceForm::kTuple: return JoinReprs(sequence.items, "(", sequence.items.size() == 1 ? ",)" : ")");
-    case SequenceForm::kRange: return sequence.range_text;
-    case SequenceForm::kItems: return JoinReprs(sequence.items, "dict_items([", "])");
-    case SequenceForm::kKeys: return JoinReprs(sequence.items, "dict_keys([", "])");
-    case SequenceForm::kValues: return JoinReprs(sequence.items, "dict_values([", "])");
+    case SequenceForm::kList:
+      return JoinReprs(sequence.items, "[", "]");
+    case SequenceForm::kTuple:
+      return JoinReprs(sequence.items, "(", sequence.items.size() == 1 ? ",)" : ")");
+    case SequenceForm::kRange:
+      return sequence.range_text;
+    case SequenceForm::kItems:
+      return JoinReprs(sequence.items, "dict_items([", "])");
+    case SequenceForm::kKeys:
+      return JoinReprs(sequence.items, "dict_keys([", "])");
+    case SequenceForm::kValues:
+      return JoinReprs(sequence.items, "dict_values([", "])");
   }
   ISOBIT_CHECK(false);
 }
@@ -88,13 +99,27 @@ void AppendJsonString(std::string_view text, bool ensure_ascii, std::string& out
   for (std::size_t i = 0; i < text.size();) {
     const char c = text[i];
     switch (c) {
-      case '"': out += "\\\""; break;
-      case '\\': out += "\\\\"; break;
-      case '\n': out += "\\n"; break;
-      case '\r': out += "\\r"; break;
-      case '\t': out += "\\t"; break;
-      case '\b': out += "\\b"; break;
-      case '\f': out += "\\f"; break;
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
+      case '\b':
+        out += "\\b";
+        break;
+      case '\f':
+        out += "\\f";
+        break;
       default:
         if (static_cast<unsigned char>(c) < 0x20) {
           out += fmt::format("\\u{:04x}", static_cast<int>(c));
@@ -105,7 +130,8 @@ void AppendJsonString(std::string_view text, bool ensure_ascii, std::string& out
           if (code_point < 0x10000) {
             out += fmt::format("\\u{:04x}", code_point);
           } else {  // a surrogate pair
-            out += fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + ((code_point - 0x10000) >> 10), 0xDC00 + ((code_point - 0x10000) & 0x3FF));
+            out += fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + ((code_point - 0x10000) >> 10),
+                               0xDC00 + ((code_point - 0x10000) & 0x3FF));
           }
           continue;
         }
@@ -136,7 +162,8 @@ class JsonWriter {
       out_ += JsonNumber(value.float_value());
     } else if (value.is_string()) {
       AppendJsonString(value.string(), style_.ensure_ascii, out_);
-    } else if (value.is_sequence() && (value.sequence().form == SequenceForm::kList || value.sequence().form == SequenceForm::kTuple)) {
+    } else if (value.is_sequence() && (value.sequence().form == SequenceForm::kList ||
+                                       value.sequence().form == SequenceForm::kTuple)) {
       WriteList(value.sequence().items);
     } else if (value.is_dict()) {
       WriteDict(value.dict());
@@ -188,7 +215,9 @@ class JsonWriter {
     std::vector<const std::pair<Value, Value>*> order;
     for (const auto& entry : dict.entries) order.push_back(&entry);
     if (style_.sort_keys) {
-      std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) { return Compare(a->first, b->first, "<") < 0; });
+      std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
+        return Compare(a->first, b->first, "<") < 0;
+      });
     }
     out_ += '{';
     ++level_;
@@ -212,9 +241,12 @@ class JsonWriter {
 Value FromJsonAt(const Json& json, int depth) {
   CheckDepth(depth);
   switch (json.type()) {
-    case Json::value_t::null: return None{};
-    case Json::value_t::boolean: return json.get<bool>();
-    case Json::value_t::number_integer: return json.get<std::int64_t>();
+    case Json::value_t::null:
+      return None{};
+    case Json::value_t::boolean:
+      return json.get<bool>();
+    case Json::value_t::number_integer:
+      return json.get<std::int64_t>();
     case Json::value_t::number_unsigned: {
       const auto number = json.get<std::uint64_t>();
       if (number > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
@@ -222,7 +254,8 @@ Value FromJsonAt(const Json& json, int depth) {
       }
       return static_cast<std::int64_t>(number);
     }
-    case Json::value_t::number_float: return json.get<double>();
+    case Json::value_t::number_float:
+      return json.get<double>();
     case Json::value_t::string: {
       const auto& text = json.get_ref<const std::string&>();
       if (!IsValidUtf8(text)) throw Problem("a string in the messages is not valid UTF-8");
@@ -242,7 +275,8 @@ Value FromJsonAt(const Json& json, int depth) {
       }
       return std::move(builder).Build();
     }
-    default: throw Problem("the messages hold a value that is no JSON");
+    default:
+      throw Problem("the messages hold a value that is no JSON");
   }
 }
 
@@ -260,7 +294,9 @@ Value MakeIterator(std::vector<Value> items) {
   return std::make_shared<Iterator>(Iterator{std::move(items), 0, depth});
 }
 
-Value MakeUndefined(std::string why) { return Undefined{std::make_shared<const std::string>(std::move(why))}; }
+Value MakeUndefined(std::string why) {
+  return Undefined{std::make_shared<const std::string>(std::move(why))};
+}
 
 int DepthOf(const Value& value) {
   if (value.is_sequence()) return value.sequence().depth;
@@ -275,7 +311,9 @@ void DictBuilder::Set(const Value& key, Value value) {
   if (!IsHashable(key)) throw Problem("unhashable type: '{}'", TypeName(key));
   if (all_strings_ && key.is_string()) {
     const auto place = std::lower_bound(by_key_.begin(), by_key_.end(), key.string(),
-                                        [&](std::uint32_t entry, const std::string& wanted) { return entries_[entry].first.string() < wanted; });
+                                        [&](std::uint32_t entry, const std::string& wanted) {
+                                          return entries_[entry].first.string() < wanted;
+                                        });
     if (place != by_key_.end() && entries_[*place].first.string() == key.string()) {
       entries_[*place].second = std::move(value);
       return;
@@ -303,9 +341,11 @@ Value DictBuilder::Build() && {
 
 const Value* FindKey(const Dict& dict, std::string_view key) {
   if (!dict.by_key.empty()) {
-    const auto place = std::lower_bound(dict.by_key.begin(), dict.by_key.end(), key, [&](std::uint32_t entry, std::string_view wanted) {
-      return std::string_view(dict.entries[entry].first.string()) < wanted;
-    });
+    const auto place =
+        std::lower_bound(dict.by_key.begin(), dict.by_key.end(), key,
+                         [&](std::uint32_t entry, std::string_view wanted) {
+                           return std::string_view(dict.entries[entry].first.string()) < wanted;
+                         });
     const bool found = place != dict.by_key.end() && dict.entries[*place].first.string() == key;
     return found ? &dict.entries[*place].second : nullptr;
   }
@@ -336,13 +376,16 @@ bool IsTrue(const Value& value) {
 }
 
 bool AreEqual(const Value& left, const Value& right) {
-  if (left.is_number() && right.is_number()) return !IsNan(left) && !IsNan(right) && CompareNumbers(left, right) == 0;
+  if (left.is_number() && right.is_number())
+    return !IsNan(left) && !IsNan(right) && CompareNumbers(left, right) == 0;
   if (left.is_string() && right.is_string()) return left.string() == right.string();
   if (left.is_none() || right.is_none()) return left.is_none() && right.is_none();
-  if (left.is_undefined() || right.is_undefined()) return left.is_undefined() && right.is_undefined();
+  if (left.is_undefined() || right.is_undefined())
+    return left.is_undefined() && right.is_undefined();
   if (left.is_sequence() && right.is_sequence()) {
     const Sequence &a = left.sequence(), &b = right.sequence();
-    return a.form == b.form && std::equal(a.items.begin(), a.items.end(), b.items.begin(), b.items.end(), AreEqual);
+    return a.form == b.form &&
+           std::equal(a.items.begin(), a.items.end(), b.items.begin(), b.items.end(), AreEqual);
   }
   if (left.is_dict() && right.is_dict()) return EqualDicts(left.dict(), right.dict());
   // The rest are equal only to themselves.
@@ -360,7 +403,8 @@ int Compare(const Value& left, const Value& right, std::string_view sign) {
     return order < 0 ? -1 : order > 0 ? 1 : 0;
   }
   const auto ordered = [](const Value& v) {
-    return v.is_sequence() && (v.sequence().form == SequenceForm::kList || v.sequence().form == SequenceForm::kTuple);
+    return v.is_sequence() &&
+           (v.sequence().form == SequenceForm::kList || v.sequence().form == SequenceForm::kTuple);
   };
   if (ordered(left) && ordered(right) && left.sequence().form == right.sequence().form) {
     const std::vector<Value>&a = left.sequence().items, &b = right.sequence().items;
@@ -370,9 +414,12 @@ int Compare(const Value& left, const Value& right, std::string_view sign) {
     return a.size() < b.size() ? -1 : a.size() > b.size() ? 1 : 0;
   }
   for (const Value* side : {&left, &right}) {
-    if (side->is_undefined()) throw Problem("{}", side->undefined_reason() ? *side->undefined_reason() : "a value is undefined");
+    if (side->is_undefined())
+      throw Problem("{}",
+                    side->undefined_reason() ? *side->undefined_reason() : "a value is undefined");
   }
-  throw Problem("'{}' not supported between instances of '{}' and '{}'", sign, TypeName(left), TypeName(right));
+  throw Problem("'{}' not supported between instances of '{}' and '{}'", sign, TypeName(left),
+                TypeName(right));
 }
 
 std::string_view TypeName(const Value& value) {
@@ -389,12 +436,18 @@ std::string_view TypeName(const Value& value) {
   if (value.macro() != nullptr) return "Macro";
   if (!value.is_sequence()) return "function";
   switch (value.sequence().form) {
-    case SequenceForm::kList: return "list";
-    case SequenceForm::kTuple: return "tuple";
-    case SequenceForm::kRange: return "range";
-    case SequenceForm::kItems: return "dict_items";
-    case SequenceForm::kKeys: return "dict_keys";
-    case SequenceForm::kValues: return "dict_values";
+    case SequenceForm::kList:
+      return "list";
+    case SequenceForm::kTuple:
+      return "tuple";
+    case SequenceForm::kRange:
+      return "range";
+    case SequenceForm::kItems:
+      return "dict_items";
+    case SequenceForm::kKeys:
+      return "dict_keys";
+    case SequenceForm::kValues:
+      return "dict_values";
   }
   ISOBIT_CHECK(false);
 }
@@ -420,15 +473,18 @@ std::string ToRepr(const Value& value) {
   if (value.is_dict()) return PairsRepr(value.dict().entries);
   if (const Macro* macro = value.macro()) return fmt::format("<Macro '{}'>", macro->syntax->name);
   // Python prints an address here, or text that no template means to show.
-  throw Problem("a value of type '{}' has no text of its own{}", TypeName(value), value.iterator() != nullptr ? "; put |list behind it" : "");
+  throw Problem("a value of type '{}' has no text of its own{}", TypeName(value),
+                value.iterator() != nullptr ? "; put |list behind it" : "");
 }
 
 std::string FloatText(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  // The shortest digits that read back as the same number, laid out by Python's rule: an exponent below 1e-4 and from 1e16 on.
+  // The shortest digits that read back as the same number, laid out by Python's rule: an exponent
+  // below 1e-4 and from 1e16 on.
   char buffer[40];
-  const char* end = std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::scientific).ptr;
+  const char* end =
+      std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::scientific).ptr;
   const std::string_view text(buffer, static_cast<std::size_t>(end - buffer));
   const std::size_t e = text.find('e');
   int exponent = 0;
@@ -444,7 +500,8 @@ std::string FloatText(double value) {
     if (digits.size() > 1) out.append(".").append(digits, 1);
     return out + fmt::format("e{}{:02}", exponent < 0 ? '-' : '+', std::abs(exponent));
   }
-  if (exponent < 0) return out + "0." + std::string(static_cast<std::size_t>(-exponent - 1), '0') + digits;
+  if (exponent < 0)
+    return out + "0." + std::string(static_cast<std::size_t>(-exponent - 1), '0') + digits;
   const std::size_t num_whole = static_cast<std::size_t>(exponent) + 1;
   if (digits.size() < num_whole) digits.append(num_whole - digits.size(), '0');
   out.append(digits, 0, num_whole).append(".");

@@ -1,5 +1,6 @@
-// Value: what a template computes with: the values of Python that chat templates use. Immutable but for namespaces and iterators,
-// cheap to copy. Strings are valid UTF-8 and counted in code points, integers have 64 bits.
+// Value: what a template computes with: the values of Python that chat templates use. Immutable but
+// for namespaces and iterators, cheap to copy. Strings are valid UTF-8 and counted in code points,
+// integers have 64 bits.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,8 @@ class Value;
 struct Macro;
 struct LoopState;
 
-// Thrown by lexer, parser and interpreter, and caught at the edge of the room (chat_template.cc): a template's fault can arise at
-// any depth of an expression.
+// Thrown by lexer, parser and interpreter, and caught at the edge of the room (chat_template.cc): a
+// template's fault can arise at any depth of an expression.
 struct TemplateError {
   ErrorCode code = ErrorCode::kInvalidArgument;
   int line = 0;  // 0: not known yet; the interpreter fills in the line it is at
@@ -32,7 +33,8 @@ struct TemplateError {
 // [[noreturn]] in every use: throw Problem("...", ...).
 template <class... Args>
 TemplateError Problem(fmt::format_string<Args...> format, Args&&... args) {
-  return TemplateError{ErrorCode::kInvalidArgument, 0, fmt::format(format, std::forward<Args>(args)...)};
+  return TemplateError{ErrorCode::kInvalidArgument, 0,
+                       fmt::format(format, std::forward<Args>(args)...)};
 }
 
 struct Arguments {
@@ -48,8 +50,8 @@ struct Dict;
 struct Iterator;
 struct Function;
 
-// Variables of a template that a loop body may change: {% set ns.x = ... %}. Owned by the interpreter, so that a namespace may hold
-// itself.
+// Variables of a template that a loop body may change: {% set ns.x = ... %}. Owned by the
+// interpreter, so that a namespace may hold itself.
 struct Namespace {
   std::vector<std::pair<std::string, Value>> attributes;
 };
@@ -62,21 +64,22 @@ struct None {};
 class Value {
  public:
   Value() : storage_(Undefined{}) {}
-  Value(None none) : storage_(none) {}                                     // NOLINT: a None is a value, and so on
-  Value(Undefined undefined) : storage_(std::move(undefined)) {}           // NOLINT
-  Value(bool value) : storage_(value) {}                                   // NOLINT
-  Value(std::int64_t value) : storage_(value) {}                           // NOLINT
-  Value(double value) : storage_(value) {}                                 // NOLINT
-  Value(std::string value) : storage_(std::make_shared<const std::string>(std::move(value))) {}  // NOLINT
-  Value(std::string_view value) : Value(std::string(value)) {}             // NOLINT
-  Value(const char* value) : Value(std::string(value)) {}                  // NOLINT
-  Value(std::shared_ptr<const Sequence> value) : storage_(std::move(value)) {}   // NOLINT
-  Value(std::shared_ptr<const Dict> value) : storage_(std::move(value)) {}       // NOLINT
-  Value(std::shared_ptr<Iterator> value) : storage_(std::move(value)) {}         // NOLINT
-  Value(std::shared_ptr<const Function> value) : storage_(std::move(value)) {}   // NOLINT
-  Value(std::shared_ptr<LoopState> value) : storage_(std::move(value)) {}        // NOLINT
-  Value(Namespace* value) : storage_(value) {}                             // NOLINT
-  Value(const Macro* value) : storage_(value) {}                           // NOLINT
+  Value(None none) : storage_(none) {}  // NOLINT: a None is a value, and so on
+  Value(Undefined undefined) : storage_(std::move(undefined)) {}  // NOLINT
+  Value(bool value) : storage_(value) {}                          // NOLINT
+  Value(std::int64_t value) : storage_(value) {}                  // NOLINT
+  Value(double value) : storage_(value) {}                        // NOLINT
+  Value(std::string value)
+      : storage_(std::make_shared<const std::string>(std::move(value))) {}      // NOLINT
+  Value(std::string_view value) : Value(std::string(value)) {}                  // NOLINT
+  Value(const char* value) : Value(std::string(value)) {}                       // NOLINT
+  Value(std::shared_ptr<const Sequence> value) : storage_(std::move(value)) {}  // NOLINT
+  Value(std::shared_ptr<const Dict> value) : storage_(std::move(value)) {}      // NOLINT
+  Value(std::shared_ptr<Iterator> value) : storage_(std::move(value)) {}        // NOLINT
+  Value(std::shared_ptr<const Function> value) : storage_(std::move(value)) {}  // NOLINT
+  Value(std::shared_ptr<LoopState> value) : storage_(std::move(value)) {}       // NOLINT
+  Value(Namespace* value) : storage_(value) {}                                  // NOLINT
+  Value(const Macro* value) : storage_(value) {}                                // NOLINT
 
   bool is_undefined() const { return Is<Undefined>(); }
   bool is_none() const { return Is<None>(); }
@@ -88,7 +91,9 @@ class Value {
   bool is_sequence() const { return Is<std::shared_ptr<const Sequence>>(); }
   bool is_dict() const { return Is<std::shared_ptr<const Dict>>(); }
 
-  const std::string& string() const { return *std::get<std::shared_ptr<const std::string>>(storage_); }
+  const std::string& string() const {
+    return *std::get<std::shared_ptr<const std::string>>(storage_);
+  }
   const Sequence& sequence() const { return *std::get<std::shared_ptr<const Sequence>>(storage_); }
   const Dict& dict() const { return *std::get<std::shared_ptr<const Dict>>(storage_); }
   double float_value() const { return std::get<double>(storage_); }
@@ -97,12 +102,18 @@ class Value {
   Iterator* iterator() const { return Pointer<std::shared_ptr<Iterator>>(); }
   const Function* function() const { return Pointer<std::shared_ptr<const Function>>(); }
   LoopState* loop() const { return Pointer<std::shared_ptr<LoopState>>(); }
-  Namespace* name_space() const { return Is<Namespace*>() ? std::get<Namespace*>(storage_) : nullptr; }
-  const Macro* macro() const { return Is<const Macro*>() ? std::get<const Macro*>(storage_) : nullptr; }
+  Namespace* name_space() const {
+    return Is<Namespace*>() ? std::get<Namespace*>(storage_) : nullptr;
+  }
+  const Macro* macro() const {
+    return Is<const Macro*>() ? std::get<const Macro*>(storage_) : nullptr;
+  }
 
   // bool or int: Python's True is 1.
   bool is_integral() const { return is_int() || is_bool(); }
-  std::int64_t integer() const { return is_bool() ? std::get<bool>(storage_) : std::get<std::int64_t>(storage_); }
+  std::int64_t integer() const {
+    return is_bool() ? std::get<bool>(storage_) : std::get<std::int64_t>(storage_);
+  }
   double number() const { return is_float() ? float_value() : static_cast<double>(integer()); }
 
  private:
@@ -115,13 +126,21 @@ class Value {
     return Is<T>() ? std::get<T>(storage_).get() : nullptr;
   }
 
-  std::variant<Undefined, None, bool, std::int64_t, double, std::shared_ptr<const std::string>, std::shared_ptr<const Sequence>,
-               std::shared_ptr<const Dict>, std::shared_ptr<Iterator>, std::shared_ptr<const Function>, std::shared_ptr<LoopState>,
-               Namespace*, const Macro*>
+  std::variant<Undefined, None, bool, std::int64_t, double, std::shared_ptr<const std::string>,
+               std::shared_ptr<const Sequence>, std::shared_ptr<const Dict>,
+               std::shared_ptr<Iterator>, std::shared_ptr<const Function>,
+               std::shared_ptr<LoopState>, Namespace*, const Macro*>
       storage_;
 };
 
-enum class SequenceForm { kList, kTuple, kRange, kItems, kKeys, kValues };  // the last three: the views of a dict
+enum class SequenceForm {
+  kList,
+  kTuple,
+  kRange,
+  kItems,
+  kKeys,
+  kValues
+};  // the last three: the views of a dict
 
 struct Sequence {
   SequenceForm form = SequenceForm::kList;
@@ -132,7 +151,8 @@ struct Sequence {
 
 struct Dict {
   std::vector<std::pair<Value, Value>> entries;  // in order of insertion
-  std::vector<std::uint32_t> by_key;             // entries sorted by key if every key is a string; otherwise empty
+  std::vector<std::uint32_t>
+      by_key;  // entries sorted by key if every key is a string; otherwise empty
   int depth = 1;
 };
 
@@ -151,7 +171,8 @@ struct Function {
 
 inline constexpr int kMaxValueDepth = 200;
 
-// Containers deeper than kMaxValueDepth are refused, so that printing and freeing them cannot exhaust the stack.
+// Containers deeper than kMaxValueDepth are refused, so that printing and freeing them cannot
+// exhaust the stack.
 Value MakeSequence(std::vector<Value> items, SequenceForm form = SequenceForm::kList);
 Value MakeIterator(std::vector<Value> items);
 Value MakeUndefined(std::string why);
@@ -174,13 +195,14 @@ const Value* FindKey(const Dict& dict, std::string_view key);
 
 bool IsTrue(const Value& value);
 bool AreEqual(const Value& left, const Value& right);
-// Negative, zero or positive; throws for kinds that have no order, as Python does. `sign` names the operator in the message.
+// Negative, zero or positive; throws for kinds that have no order, as Python does. `sign` names the
+// operator in the message.
 int Compare(const Value& left, const Value& right, std::string_view sign);
 
-std::string_view TypeName(const Value& value);  // Python's: "str", "NoneType"
-std::string ToText(const Value& value);         // Python's str()
-std::string ToRepr(const Value& value);         // Python's repr()
-std::string FloatText(double value);            // Python's repr of a float
+std::string_view TypeName(const Value& value);               // Python's: "str", "NoneType"
+std::string ToText(const Value& value);                      // Python's str()
+std::string ToRepr(const Value& value);                      // Python's repr()
+std::string FloatText(double value);                         // Python's repr of a float
 void AppendQuoted(std::string_view text, std::string& out);  // Python's repr of a string
 
 struct JsonStyle {

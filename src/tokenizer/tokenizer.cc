@@ -26,14 +26,16 @@ class TextIndex {
     for (std::size_t id = 0; id < texts.size(); ++id) {
       if (wanted(id)) order_.push_back(static_cast<std::int32_t>(id));
     }
-    std::stable_sort(order_.begin(), order_.end(),
-                     [&](std::int32_t a, std::int32_t b) { return texts[static_cast<std::size_t>(a)] < texts[static_cast<std::size_t>(b)]; });
+    std::stable_sort(order_.begin(), order_.end(), [&](std::int32_t a, std::int32_t b) {
+      return texts[static_cast<std::size_t>(a)] < texts[static_cast<std::size_t>(b)];
+    });
   }
 
   std::int32_t Find(std::string_view text) const {
-    const auto it = std::lower_bound(order_.begin(), order_.end(), text, [&](std::int32_t id, std::string_view wanted) {
-      return std::string_view((*texts_)[static_cast<std::size_t>(id)]) < wanted;
-    });
+    const auto it = std::lower_bound(
+        order_.begin(), order_.end(), text, [&](std::int32_t id, std::string_view wanted) {
+          return std::string_view((*texts_)[static_cast<std::size_t>(id)]) < wanted;
+        });
     return it != order_.end() && (*texts_)[static_cast<std::size_t>(*it)] == text ? *it : kNoToken;
   }
 
@@ -46,25 +48,34 @@ TokenType TypeOf(const TokenizerSpec& spec, std::size_t id) {
   return spec.token_types.empty() ? TokenType::kNormal : spec.token_types[id];
 }
 
-bool IsSpecialType(TokenType type) { return type == TokenType::kControl || type == TokenType::kUnknown; }
+bool IsSpecialType(TokenType type) {
+  return type == TokenType::kControl || type == TokenType::kUnknown;
+}
 
-Status CheckId(const TokenizerSpec& spec, const std::optional<std::int32_t>& id, const char* field) {
+Status CheckId(const TokenizerSpec& spec, const std::optional<std::int32_t>& id,
+               const char* field) {
   if (!id || (*id >= 0 && static_cast<std::size_t>(*id) < spec.tokens.size())) return {};
-  return Fail(ErrorCode::kCorrupt, field, "{} is no token of the {} in the vocabulary", *id, spec.tokens.size());
+  return Fail(ErrorCode::kCorrupt, field, "{} is no token of the {} in the vocabulary", *id,
+              spec.tokens.size());
 }
 
 // "left right" of letters; the byte alphabet has no space of its own.
 Result<MergeRule> ReadMerge(std::string_view line, std::size_t index, const TextIndex& letters) {
   constexpr const char* kField = "tokenizer.ggml.merges";
   const std::size_t space = line.find(' ');
-  const bool two_parts =
-      space != std::string_view::npos && space > 0 && space + 1 < line.size() && line.find(' ', space + 1) == std::string_view::npos;
-  if (!two_parts) return Fail(ErrorCode::kCorrupt, kField, "entry {}, \"{}\", is not two tokens with a space between", index, line);
+  const bool two_parts = space != std::string_view::npos && space > 0 && space + 1 < line.size() &&
+                         line.find(' ', space + 1) == std::string_view::npos;
+  if (!two_parts)
+    return Fail(ErrorCode::kCorrupt, kField,
+                "entry {}, \"{}\", is not two tokens with a space between", index, line);
   const std::string_view left = line.substr(0, space), right = line.substr(space + 1);
   const std::string joined = std::string(left).append(right);
   const MergeRule rule{letters.Find(left), letters.Find(right), letters.Find(joined)};
-  for (const auto& [id, text] : {std::pair{rule.left, left}, {rule.right, right}, {rule.merged, std::string_view(joined)}}) {
-    if (id == kNoToken) return Fail(ErrorCode::kCorrupt, kField, "entry {} needs the token \"{}\", which the vocabulary lacks", index, text);
+  for (const auto& [id, text] :
+       {std::pair{rule.left, left}, {rule.right, right}, {rule.merged, std::string_view(joined)}}) {
+    if (id == kNoToken)
+      return Fail(ErrorCode::kCorrupt, kField,
+                  "entry {} needs the token \"{}\", which the vocabulary lacks", index, text);
   }
   return rule;
 }
@@ -77,14 +88,17 @@ struct Tokenizer::Data {
   TokenizerSpec spec;
   PreTokenizer pre_tokenizer;
   BpeMerges merges;
-  std::vector<std::string> bytes;             // [vocab] what each token stands for
-  TextIndex by_bytes;                         // over bytes, all tokens
-  TextIndex whole_pieces;                     // over bytes, but no special token: plain text must never become one
-  std::array<std::int32_t, 256> byte_id{};    // the token of a single byte; kNoToken where the vocabulary lacks it
-  SpecialTokens always;                       // user-defined tokens: recognised in any text
-  SpecialTokens with_control;                 // those, control and unknown tokens: recognised where parse_special says so
+  std::vector<std::string> bytes;  // [vocab] what each token stands for
+  TextIndex by_bytes;              // over bytes, all tokens
+  TextIndex whole_pieces;  // over bytes, but no special token: plain text must never become one
+  std::array<std::int32_t, 256>
+      byte_id{};         // the token of a single byte; kNoToken where the vocabulary lacks it
+  SpecialTokens always;  // user-defined tokens: recognised in any text
+  SpecialTokens
+      with_control;  // those, control and unknown tokens: recognised where parse_special says so
 
-  Data(TokenizerSpec spec_in, PreTokenizer pre) : spec(std::move(spec_in)), pre_tokenizer(std::move(pre)) {}
+  Data(TokenizerSpec spec_in, PreTokenizer pre)
+      : spec(std::move(spec_in)), pre_tokenizer(std::move(pre)) {}
 
   // Appends the ids of text that holds no special token.
   void EncodePlain(std::string_view text, std::vector<std::int32_t>& ids) const;
@@ -95,26 +109,33 @@ Tokenizer::~Tokenizer() = default;
 
 Result<std::shared_ptr<const Tokenizer>> Tokenizer::Create(TokenizerSpec spec) {
   if (spec.model != "gpt2") {
-    return Fail(ErrorCode::kUnsupported, "tokenizer.ggml.model", "\"{}\" is not supported; isobit reads byte-level BPE, \"gpt2\"", spec.model);
+    return Fail(ErrorCode::kUnsupported, "tokenizer.ggml.model",
+                "\"{}\" is not supported; isobit reads byte-level BPE, \"gpt2\"", spec.model);
   }
-  if (spec.tokens.empty() || spec.tokens.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) {
-    return Fail(ErrorCode::kCorrupt, "tokenizer.ggml.tokens", "holds {} tokens; at least 1 and fewer than 2^31 are needed", spec.tokens.size());
+  if (spec.tokens.empty() ||
+      spec.tokens.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) {
+    return Fail(ErrorCode::kCorrupt, "tokenizer.ggml.tokens",
+                "holds {} tokens; at least 1 and fewer than 2^31 are needed", spec.tokens.size());
   }
   if (!spec.token_types.empty() && spec.token_types.size() != spec.tokens.size()) {
-    return Fail(ErrorCode::kCorrupt, "tokenizer.ggml.token_type", "has {} entries for {} tokens", spec.token_types.size(), spec.tokens.size());
+    return Fail(ErrorCode::kCorrupt, "tokenizer.ggml.token_type", "has {} entries for {} tokens",
+                spec.token_types.size(), spec.tokens.size());
   }
   if (spec.merges.size() >= std::numeric_limits<std::uint32_t>::max()) {
-    return Fail(ErrorCode::kCorrupt, "tokenizer.ggml.merges", "has {} entries; fewer than 2^32 - 1 are needed", spec.merges.size());
+    return Fail(ErrorCode::kCorrupt, "tokenizer.ggml.merges",
+                "has {} entries; fewer than 2^32 - 1 are needed", spec.merges.size());
   }
   ISOBIT_TRY(CheckId(spec, spec.bos_id, "tokenizer.ggml.bos_token_id"));
   ISOBIT_TRY(CheckId(spec, spec.eos_id, "tokenizer.ggml.eos_token_id"));
   ISOBIT_TRY(CheckId(spec, spec.unknown_id, "tokenizer.ggml.unknown_token_id"));
   ISOBIT_TRY(CheckId(spec, spec.padding_id, "tokenizer.ggml.padding_token_id"));
   if (spec.add_bos && !spec.bos_id) {
-    return Fail(ErrorCode::kCorrupt, "tokenizer.ggml.add_bos_token", "asks for a BOS token, but tokenizer.ggml.bos_token_id names none");
+    return Fail(ErrorCode::kCorrupt, "tokenizer.ggml.add_bos_token",
+                "asks for a BOS token, but tokenizer.ggml.bos_token_id names none");
   }
   if (spec.add_eos && !spec.eos_id) {
-    return Fail(ErrorCode::kCorrupt, "tokenizer.ggml.add_eos_token", "asks for an EOS token, but tokenizer.ggml.eos_token_id names none");
+    return Fail(ErrorCode::kCorrupt, "tokenizer.ggml.add_eos_token",
+                "asks for an EOS token, but tokenizer.ggml.eos_token_id names none");
   }
   ISOBIT_ASSIGN(PreTokenizer pre, PreTokenizer::Create(spec.pre_tokenizer));
 
@@ -170,16 +191,18 @@ void Tokenizer::Data::EncodePlain(std::string_view text, std::vector<std::int32_
     }
     symbols.clear();
     for (const char c : piece) {
-      // A vocabulary may lack letters of bytes that its training text never held. Such a byte has no token: it is left out before
-      // any merging, as the reference tokenizers do.
-      if (const std::int32_t id = byte_id[static_cast<std::uint8_t>(c)]; id != kNoToken) symbols.push_back(id);
+      // A vocabulary may lack letters of bytes that its training text never held. Such a byte has
+      // no token: it is left out before any merging, as the reference tokenizers do.
+      if (const std::int32_t id = byte_id[static_cast<std::uint8_t>(c)]; id != kNoToken)
+        symbols.push_back(id);
     }
     merges.Apply(symbols, scratch);
     ids.insert(ids.end(), symbols.begin(), symbols.end());
   }
 }
 
-std::vector<std::int32_t> Tokenizer::Encode(std::string_view text, const EncodeOptions& options) const {
+std::vector<std::int32_t> Tokenizer::Encode(std::string_view text,
+                                            const EncodeOptions& options) const {
   const TokenizerSpec& spec = data_->spec;
   const SpecialTokens& specials = options.parse_special ? data_->with_control : data_->always;
   std::vector<std::int32_t> ids;
@@ -219,7 +242,9 @@ std::optional<std::int32_t> Tokenizer::FindToken(std::string_view bytes) const {
   return id == kNoToken ? std::nullopt : std::optional(id);
 }
 
-std::int32_t Tokenizer::vocab_size() const { return static_cast<std::int32_t>(data_->bytes.size()); }
+std::int32_t Tokenizer::vocab_size() const {
+  return static_cast<std::int32_t>(data_->bytes.size());
+}
 std::optional<std::int32_t> Tokenizer::bos_id() const { return data_->spec.bos_id; }
 std::optional<std::int32_t> Tokenizer::eos_id() const { return data_->spec.eos_id; }
 

@@ -8,11 +8,14 @@
 namespace isobit {
 namespace {
 
-// tests/golden/tokenizer/small.json: a vocabulary of 512 tokens and the ids that Hugging Face's tokenizers gives
-// (tools/make_tokenizer_goldens.py).
+// tests/golden/tokenizer/small.json: a vocabulary of 512 tokens and the ids that Hugging Face's
+// tokenizers gives (tools/make_tokenizer_goldens.py).
 const Json& Golden() {
   static const Json golden =
-      ParseJson(ReadFile(std::string(ISOBIT_SOURCE_DIR) + "/tests/golden/tokenizer/small.json").value(), "small.json").value();
+      ParseJson(
+          ReadFile(std::string(ISOBIT_SOURCE_DIR) + "/tests/golden/tokenizer/small.json").value(),
+          "small.json")
+          .value();
   return golden;
 }
 
@@ -20,20 +23,24 @@ TokenizerSpec SmallSpec(const std::string& pre_tokenizer) {
   TokenizerSpec spec;
   spec.pre_tokenizer = pre_tokenizer;
   spec.tokens = Golden()["tokens"].get<std::vector<std::string>>();
-  for (const Json& type : Golden()["types"]) spec.token_types.push_back(static_cast<TokenType>(type.get<int>()));
+  for (const Json& type : Golden()["types"])
+    spec.token_types.push_back(static_cast<TokenType>(type.get<int>()));
   spec.merges = Golden()["merges"].get<std::vector<std::string>>();
   return spec;
 }
 
-std::shared_ptr<const Tokenizer> Small(const std::string& pre_tokenizer = "smollm") { return Tokenizer::Create(SmallSpec(pre_tokenizer)).value(); }
+std::shared_ptr<const Tokenizer> Small(const std::string& pre_tokenizer = "smollm") {
+  return Tokenizer::Create(SmallSpec(pre_tokenizer)).value();
+}
 
 // "a", "b", "c", "ab", and control and user-defined tokens, with BOS and EOS.
 TokenizerSpec TinySpec() {
   TokenizerSpec spec;
   spec.pre_tokenizer = "gpt-2";
   spec.tokens = {"a", "b", "c", "ab", "<s>", "</s>", "<u>", "<unk>"};
-  spec.token_types = {TokenType::kNormal,  TokenType::kNormal,  TokenType::kNormal,      TokenType::kNormal,
-                      TokenType::kControl, TokenType::kControl, TokenType::kUserDefined, TokenType::kUnknown};
+  spec.token_types = {TokenType::kNormal,      TokenType::kNormal,  TokenType::kNormal,
+                      TokenType::kNormal,      TokenType::kControl, TokenType::kControl,
+                      TokenType::kUserDefined, TokenType::kUnknown};
   spec.merges = {"a b"};
   spec.bos_id = 4;
   spec.eos_id = 5;
@@ -51,7 +58,8 @@ TEST(Tokenizer, GivesTheReferencesIds) {
     options.parse_special = group["parse_special"];
     ASSERT_EQ(group["ids"].size(), texts.size());
     for (std::size_t i = 0; i < texts.size(); ++i, ++num_cases) {
-      EXPECT_EQ(tokenizer->Encode(texts[i], options), group["ids"][i].get<Ids>()) << group["pre"] << " " << options.parse_special << ": " << texts[i];
+      EXPECT_EQ(tokenizer->Encode(texts[i], options), group["ids"][i].get<Ids>())
+          << group["pre"] << " " << options.parse_special << ": " << texts[i];
     }
   }
   EXPECT_GE(num_cases, 300u);
@@ -60,7 +68,8 @@ TEST(Tokenizer, GivesTheReferencesIds) {
 TEST(Tokenizer, DecodingGivesTheTextBack) {
   for (const char* pre : {"gpt-2", "smollm", "llama-bpe", "qwen2"}) {
     const auto tokenizer = Small(pre);
-    for (const std::string text : {"Hello, Wörld 😀\n\n  123 it's", "<|im_start|>user\n[TOOL]<|", "", " "}) {
+    for (const std::string text :
+         {"Hello, Wörld 😀\n\n  123 it's", "<|im_start|>user\n[TOOL]<|", "", " "}) {
       for (const bool parse_special : {false, true}) {
         const Ids ids = tokenizer->Encode(text, {.parse_special = parse_special});
         EXPECT_EQ(tokenizer->DecodeBytes(ids, false), text) << pre;
@@ -89,7 +98,8 @@ TEST(Tokenizer, InvalidUtf8IsTextToo) {
 TEST(Tokenizer, ControlTokensOnlyWhereTheyMayBe) {
   const auto tokenizer = Tokenizer::Create(TinySpec()).value();
   const std::string text = "a<s>ab<u></s>c<unk>";
-  // Without parse_special '<', 's', '>' have no letters in this vocabulary; only the user-defined token is seen.
+  // Without parse_special '<', 's', '>' have no letters in this vocabulary; only the user-defined
+  // token is seen.
   EXPECT_EQ(tokenizer->Encode(text), (Ids{0, 3, 6, 2}));
   EXPECT_EQ(tokenizer->Encode(text, {.parse_special = true}), (Ids{0, 4, 3, 6, 5, 2, 7}));
   EXPECT_TRUE(tokenizer->IsSpecial(4));
@@ -153,7 +163,8 @@ TEST(Tokenizer, DigestChangesWithEveryPartOfTheSpec) {
   others[3].merges.clear();
   others[4].eos_id = 4;
   others[5].add_bos = true;
-  for (const TokenizerSpec& other : others) EXPECT_NE(Tokenizer::Create(other).value()->Digest(), digest);
+  for (const TokenizerSpec& other : others)
+    EXPECT_NE(Tokenizer::Create(other).value()->Digest(), digest);
 }
 
 struct BadSpec {
@@ -165,11 +176,15 @@ struct BadSpec {
 TEST(Tokenizer, CreateRefusesWhatDoesNotFitTogether) {
   const BadSpec cases[] = {
       {"tokenizer.ggml.model", "llama", [](TokenizerSpec& s) { s.model = "llama"; }},
-      {"tokenizer.ggml.tokens", "0 tokens", [](TokenizerSpec& s) { s.tokens.clear(), s.token_types.clear(); }},
+      {"tokenizer.ggml.tokens", "0 tokens",
+       [](TokenizerSpec& s) { s.tokens.clear(), s.token_types.clear(); }},
       {"tokenizer.ggml.token_type", "8 tokens", [](TokenizerSpec& s) { s.token_types.pop_back(); }},
       {"tokenizer.ggml.pre", "wrong-one", [](TokenizerSpec& s) { s.pre_tokenizer = "wrong-one"; }},
       {"tokenizer.ggml.merges", "\"x\"", [](TokenizerSpec& s) { s.merges = {"a x"}; }},
-      {"tokenizer.ggml.merges", "\"bc\"", [](TokenizerSpec& s) { s.merges = {"a b", "b c"}; }},
+      {"tokenizer.ggml.merges", "\"bc\"",
+       [](TokenizerSpec& s) {
+         s.merges = {"a b", "b c"};
+       }},
       {"tokenizer.ggml.merges", "not two", [](TokenizerSpec& s) { s.merges = {"ab"}; }},
       {"tokenizer.ggml.merges", "not two", [](TokenizerSpec& s) { s.merges = {"a b c"}; }},
       {"tokenizer.ggml.merges", "not two", [](TokenizerSpec& s) { s.merges = {" ab"}; }},
@@ -177,8 +192,10 @@ TEST(Tokenizer, CreateRefusesWhatDoesNotFitTogether) {
       {"tokenizer.ggml.eos_token_id", "-1", [](TokenizerSpec& s) { s.eos_id = -1; }},
       {"tokenizer.ggml.unknown_token_id", "99", [](TokenizerSpec& s) { s.unknown_id = 99; }},
       {"tokenizer.ggml.padding_token_id", "99", [](TokenizerSpec& s) { s.padding_id = 99; }},
-      {"tokenizer.ggml.add_bos_token", "BOS", [](TokenizerSpec& s) { s.bos_id.reset(), s.add_bos = true; }},
-      {"tokenizer.ggml.add_eos_token", "EOS", [](TokenizerSpec& s) { s.eos_id.reset(), s.add_eos = true; }},
+      {"tokenizer.ggml.add_bos_token", "BOS",
+       [](TokenizerSpec& s) { s.bos_id.reset(), s.add_bos = true; }},
+      {"tokenizer.ggml.add_eos_token", "EOS",
+       [](TokenizerSpec& s) { s.eos_id.reset(), s.add_eos = true; }},
   };
   for (const BadSpec& bad : cases) {
     TokenizerSpec spec = TinySpec();
@@ -186,15 +203,17 @@ TEST(Tokenizer, CreateRefusesWhatDoesNotFitTogether) {
     const auto tokenizer = Tokenizer::Create(spec);
     ASSERT_FALSE(tokenizer.ok()) << bad.field;
     EXPECT_EQ(tokenizer.error().field, bad.field);
-    EXPECT_NE(tokenizer.error().message.find(bad.says), std::string::npos) << tokenizer.error().message;
+    EXPECT_NE(tokenizer.error().message.find(bad.says), std::string::npos)
+        << tokenizer.error().message;
   }
 }
 
 Json Metadata() {
-  return ParseJson(R"({"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "smollm", "tokenizer.ggml.tokens": ["a", "b", "ab", "<s>"],
+  return ParseJson(
+             R"({"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "smollm", "tokenizer.ggml.tokens": ["a", "b", "ab", "<s>"],
     "tokenizer.ggml.token_type": [1, 1, 1, 3], "tokenizer.ggml.merges": ["a b"], "tokenizer.ggml.bos_token_id": 3,
     "tokenizer.ggml.eos_token_id": 3, "tokenizer.ggml.add_bos_token": true, "general.name": "x"})",
-                   "metadata")
+             "metadata")
       .value();
 }
 
@@ -255,17 +274,21 @@ TEST(TokenizerSpec, NamesTheKeyThatIsWrong) {
   };
   for (const Case& one : cases) {
     Json metadata = Metadata();
-    if (one.value.is_null()) metadata.erase(one.key);
-    else metadata[one.key] = one.value;
+    if (one.value.is_null())
+      metadata.erase(one.key);
+    else
+      metadata[one.key] = one.value;
     const auto spec = TokenizerSpecFromGguf(metadata);
     ASSERT_FALSE(spec.ok()) << one.key << " = " << one.value;
     EXPECT_EQ(spec.error().field, one.key);
-    EXPECT_EQ(ErrorCodeName(spec.error().code), ErrorCodeName(one.code)) << one.key << " = " << one.value;
+    EXPECT_EQ(ErrorCodeName(spec.error().code), ErrorCodeName(one.code))
+        << one.key << " = " << one.value;
   }
   EXPECT_EQ(TokenizerSpecFromGguf(Json(1)).error().code, ErrorCode::kNotFound);
 }
 
-std::string Streamed(const std::shared_ptr<const Tokenizer>& tokenizer, const Ids& ids, bool skip_special) {
+std::string Streamed(const std::shared_ptr<const Tokenizer>& tokenizer, const Ids& ids,
+                     bool skip_special) {
   Detokenizer detokenizer(tokenizer, skip_special);
   std::string text;
   for (const std::int32_t id : ids) {
@@ -300,7 +323,9 @@ TEST(Detokenizer, JoinedDeltasAreTheReplacedBytes) {
       ids.push_back(static_cast<std::int32_t>((state >> 33) % 512));
     }
     for (const bool skip_special : {false, true}) {
-      ASSERT_EQ(Streamed(tokenizer, ids, skip_special), ReplaceInvalidUtf8(tokenizer->DecodeBytes(ids, skip_special))) << "round " << round;
+      ASSERT_EQ(Streamed(tokenizer, ids, skip_special),
+                ReplaceInvalidUtf8(tokenizer->DecodeBytes(ids, skip_special)))
+          << "round " << round;
     }
   }
 }

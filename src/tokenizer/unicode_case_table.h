@@ -1,4 +1,5 @@
-// Case mappings of single characters (Unicode 14.0.0) as sorted ranges, for the string methods of templates.
+// Case mappings of single characters (Unicode 14.0.0) as sorted ranges, for the string methods of
+// templates.
 #pragma once
 
 #include <cstdint>
