@@ -11,6 +11,7 @@ void AddRunCommand(CLI::App& app, int* exit_code);
 void AddGateCommand(CLI::App& app, int* exit_code);
 void AddLogitsCommand(CLI::App& app, int* exit_code);
 void AddInspectCommand(CLI::App& app, int* exit_code);
+void AddBenchCommand(CLI::App& app, int* exit_code);
 void AddContractCommand(CLI::App& app, int* exit_code);
 
 }  // namespace isobit

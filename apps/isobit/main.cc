@@ -33,6 +33,7 @@ int main(int argc, char** argv) {
   isobit::AddGateCommand(app, &exit_code);
   isobit::AddLogitsCommand(app, &exit_code);
   isobit::AddInspectCommand(app, &exit_code);
+  isobit::AddBenchCommand(app, &exit_code);
   isobit::AddContractCommand(app, &exit_code);
   try {
     app.parse(argc, argv);
