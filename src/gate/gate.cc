@@ -24,11 +24,13 @@ Status CheckOptions(const GateOptions& options) {
       return BadOption("arms", fmt::format("no arm is called \"{}\"; there are {}", arm, fmt::join(ArmNames(), ", ")));
     }
   }
-  if (options.concurrency.empty()) return BadOption("concurrency", "give at least one number from 2 on");
   for (const std::int64_t concurrency : options.concurrency) {
-    if (concurrency < 2 || concurrency > kMaxConcurrency) {
-      return BadOption("concurrency", fmt::format("{} is not from 2 to {}; 1 is always asked", concurrency, kMaxConcurrency));
+    if (concurrency < 1 || concurrency > kMaxConcurrency) {
+      return BadOption("concurrency", fmt::format("{} is not from 1 to {}", concurrency, kMaxConcurrency));
     }
+  }
+  if (options.concurrency.empty() || *std::max_element(options.concurrency.begin(), options.concurrency.end()) < 2) {
+    return BadOption("concurrency", "give at least one number above 1; 1 is what every other is compared with");
   }
   if (options.max_tokens < 4 || options.max_tokens > kMaxTokens) {
     return BadOption("max_tokens", fmt::format("{} is not from 4 to {}; 128 shows most drift", options.max_tokens, kMaxTokens));
@@ -91,7 +93,10 @@ Result<GateReport> RunGate(const GateOptions& options, const Clock& clock, const
   AskAlone(trial, wanted("repeat") || wanted("cache"));
   if (wanted("repeat")) report.arms.push_back(RepeatArm(trial));
   if (wanted("batch")) {
-    for (const std::int64_t concurrency : options.concurrency) report.arms.push_back(BatchArm(trial, concurrency));
+    for (const std::int64_t concurrency : options.concurrency) {
+      // Alone was asked already; it is the reference.
+      if (concurrency > 1) report.arms.push_back(BatchArm(trial, concurrency));
+    }
     if (capabilities.token_ids || capabilities.logprobs) {
       report.arms.push_back(OrdinaryClientArm(trial, *std::max_element(options.concurrency.begin(), options.concurrency.end())));
     }

@@ -326,9 +326,10 @@ TEST(Gate, CacheFaultIsSeenWithoutSaltsToo) {
 TEST(Gate, MoreSlotsThanPromptsAreFilledByAskingTwice) {
   GateOptions options = SmallOptions({"batch"});
   options.num_prompts = 2;
-  options.concurrency = {5};
+  options.concurrency = {1, 5};
   const GateReport report = Judge({}, options);
   EXPECT_EQ(Arm(report, "batch", "concurrency 5").total, 6) << report.ToText();
+  EXPECT_EQ(report.arms.size(), 2u);  // 1 is the reference, not a row; and the ordinary client
   EXPECT_EQ(report.verdict, Verdict::kIdentical) << report.ToText();
 }
 
