@@ -2,6 +2,7 @@
 # from every src/NAME/*_test.cc beside them. A new file needs no CMake edit. USES is the whole list of rooms that NAME may include
 # directly or through them; the tidy test reads it from room_table.cmake and fails on any other #include.
 enable_testing()
+include(${CMAKE_SOURCE_DIR}/cmake/mutants.cmake)
 if(ISOBIT_TESTS)
   find_package(GTest REQUIRED)
 endif()
@@ -41,12 +42,16 @@ function(room NAME)
 endfunction()
 
 # isobit_test(NAME SOURCES file... LIBS target...): a GoogleTest program, run by ctest as one test. Tests that need files of the
-# repository find them under ISOBIT_SOURCE_DIR.
+# repository find them under ISOBIT_SOURCE_DIR. Its objects are NAME_objects, so that a mutant (cmake/mutants.cmake) can be put to
+# the same test.
 function(isobit_test NAME)
   cmake_parse_arguments(TEST "" "TIMEOUT" "SOURCES;LIBS" ${ARGN})
-  add_executable(${NAME} ${TEST_SOURCES})
-  target_link_libraries(${NAME} PRIVATE ${TEST_LIBS} GTest::gtest_main)
-  target_compile_definitions(${NAME} PRIVATE ISOBIT_SOURCE_DIR="${CMAKE_SOURCE_DIR}" ISOBIT_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  add_library(${NAME}_objects OBJECT ${TEST_SOURCES})
+  target_link_libraries(${NAME}_objects PUBLIC ${TEST_LIBS} GTest::gtest)
+  target_include_directories(${NAME}_objects PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_compile_definitions(${NAME}_objects PRIVATE ISOBIT_SOURCE_DIR="${CMAKE_SOURCE_DIR}" ISOBIT_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  add_executable(${NAME})
+  target_link_libraries(${NAME} PRIVATE ${NAME}_objects GTest::gtest_main)
   add_test(NAME ${NAME} COMMAND ${NAME})
   if(NOT TEST_TIMEOUT)
     set(TEST_TIMEOUT 300)

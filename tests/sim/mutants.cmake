@@ -1,28 +1,12 @@
-add_custom_target(sim_mutants)  # builds all of the programs below
-
 # sim_variant(NAME FILE FROM TO [FROM TO]...): the simulator built against src/FILE with FROM replaced by TO. sim_mutant: the same
-# for a fault put in on purpose; its test passes only if some world catches the fault, so the simulator's eyes are tested, too. FROM
-# that is not in the file is an error, lest a mutant silently become the original.
-function(sim_build_edited NAME FILE)
-  set(source ${CMAKE_SOURCE_DIR}/src/${FILE})
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
-  file(READ ${source} text)
-  math(EXPR last "${ARGC} - 1")
-  foreach(i RANGE 2 ${last} 2)
-    math(EXPR j "${i} + 1")
-    string(FIND "${text}" "${ARGV${i}}" at)
-    if(at EQUAL -1)
-      message(FATAL_ERROR "mutant ${NAME}: src/${FILE} no longer says: ${ARGV${i}}")
-    endif()
-    string(REPLACE "${ARGV${i}}" "${ARGV${j}}" text "${text}")
-  endforeach()
-  get_filename_component(base ${FILE} NAME)
-  set(edited ${CMAKE_CURRENT_BINARY_DIR}/mutants/${NAME}_${base})
-  file(CONFIGURE OUTPUT ${edited} CONTENT "${text}" @ONLY)
-  add_executable(isobit_sim_${NAME} ${edited})
-  target_link_libraries(isobit_sim_${NAME} PRIVATE isobit_sim_main isobit_sim_parts)
+# for a fault put in on purpose; its test passes only if some world catches the fault, so the simulator's eyes are tested, too.
+add_custom_target(sim_mutants)  # builds them all
+
+macro(sim_build_edited NAME FILE)
+  edit_source(sim_${NAME} ${FILE} ${ARGN})
+  mutant(isobit_sim_${NAME} sim_${NAME} ${FILE} isobit_sim_main isobit_sim_parts)
   add_dependencies(sim_mutants isobit_sim_${NAME})
-endfunction()
+endmacro()
 
 macro(sim_mutant NAME)
   sim_build_edited(${NAME} ${ARGN})
