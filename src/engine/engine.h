@@ -27,6 +27,7 @@ struct EngineStats {
   std::int64_t num_running = 0, num_waiting = 0;
   std::int64_t num_blocks = 0, num_free_blocks = 0;  // free: neither held by a sequence nor kept for the prefix cache
   std::int64_t num_cached_blocks = 0;                // kept for the prefix cache only; can be taken at any time
+  std::int64_t block_size = 0;                       // positions of a block
   std::int64_t num_steps = 0, num_preemptions = 0;
   std::int64_t prompt_tokens = 0, generated_tokens = 0;
   std::int64_t prefix_query_tokens = 0, prefix_hit_tokens = 0;

@@ -278,6 +278,7 @@ void StepLoop::CloseBooks() {
   stats.num_blocks = state_.cache.pool().num_blocks();
   stats.num_free_blocks = state_.cache.pool().num_free();
   stats.num_cached_blocks = state_.cache.pool().num_kept();
+  stats.block_size = state_.cache.block_size();
   inbox_.SetWaitingInEngine(stats.num_waiting);
   const std::lock_guard lock(stats_mutex_);
   stats_ = stats;

@@ -48,6 +48,7 @@ void Api::Generate(std::shared_ptr<HttpExchange> exchange, bool chat) {
     Answer(*exchange, ErrorResponse(ApiErrorFrom(plan.error())));
     return;
   }
+  exchange->DropBody();  // a stream may live long, and its body be long
   std::make_shared<Generation>(context_, std::move(plan).value(), std::move(exchange))->Start();
 }
 
@@ -60,7 +61,9 @@ Result<GenerationPlan> Api::Plan(const HttpRequest& http, bool chat, std::int64_
   }
   ISOBIT_TRY(PlanPrompts(plan));
   ISOBIT_TRY(PlanLength(plan));
-  const ApiRequest& request = plan.request;
+  ApiRequest& request = plan.request;
+  request.conversation = {};
+  for (PromptInput& input : request.prompts) input = {.is_text = input.is_text};
   // 53 bits, so that a client whose numbers are doubles can send the seed back.
   plan.seed = request.seed ? *request.seed : context_.config.default_seed ? *context_.config.default_seed : SystemEntropy() >> 11;
   plan.request_id = RequestId(http, request.request_id);
@@ -112,11 +115,16 @@ Status Api::PlanLength(GenerationPlan& plan) const {
   const ApiRequest& request = plan.request;
   const std::int64_t max_len = context_.model.max_model_len;
   const char* prompt_field = request.chat ? "messages" : "prompt";
+  const EngineStats stats = context_.engine.Stats();
   for (const EncodedPrompt& prompt : plan.prompts) {
     const auto length = static_cast<std::int64_t>(prompt.ids.size());
     const std::int64_t room = max_len - length;
     if (room < 0) return ContextLengthError(prompt_field, max_len, length, request.max_tokens.value_or(1));
-    std::int64_t max_new = request.max_tokens.value_or(request.chat ? room : std::min(kDefaultCompletionTokens, room));
+    // A default asks for no more than the KV cache can ever hold; the last token needs no place in it.
+    const std::int64_t kv_room = std::max<std::int64_t>(stats.num_blocks * stats.block_size + 1 - length, 1);
+    const std::int64_t default_room = std::min(room, kv_room);
+    const std::int64_t max_new =
+        request.max_tokens.value_or(request.chat ? default_room : std::min(kDefaultCompletionTokens, default_room));
     if (request.max_tokens && max_new > room) return ContextLengthError("max_tokens", max_len, length, max_new);
     if (!request.max_tokens && room == 0) return ContextLengthError(prompt_field, max_len, length, 1);
     if (request.min_tokens > max_new) {

@@ -192,6 +192,7 @@ class Exchange final : public HttpExchange {
       : connection_(std::move(connection)), request_(std::move(request)) {}
 
   const HttpRequest& request() const override { return request_; }
+  void DropBody() override { request_.body = std::string(); }
   void Respond(HttpResponse response) override {
     if (auto connection = Take()) connection->SendWhole(response);
   }

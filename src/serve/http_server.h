@@ -43,6 +43,7 @@ class HttpExchange {
   virtual ~HttpExchange() = default;
 
   virtual const HttpRequest& request() const = 0;
+  virtual void DropBody() = 0;  // frees the request's body, which nobody needs any more
   virtual void Respond(HttpResponse response) = 0;
   virtual void StartStream(HttpResponse head) = 0;   // head.body is the first part
   virtual void Write(std::string_view part) = 0;     // never blocks; a client that lets too much pile up is cut off

@@ -172,7 +172,7 @@ void Metrics::AppendVllm(const EngineStats& stats, std::string& out) const {
   gauge("vllm:num_requests_waiting", "Number of requests waiting to be processed.", stats.num_waiting);
   gauge("vllm:kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.", KvUsage(stats));
   gauge("vllm:gpu_cache_usage_perc", "KV-cache usage, under its older name.", KvUsage(stats));
-  AppendOne("vllm:cache_config_info", "gauge", "Information of the cache.", fmt::format("{},num_gpu_blocks=\"{}\"", labels_, stats.num_blocks),
+  AppendOne("vllm:cache_config_info", "gauge", "Information of the cache.", fmt::format("{},block_size=\"{}\",num_gpu_blocks=\"{}\"", labels_, stats.block_size, stats.num_blocks),
             1, out);
   counter("vllm:prompt_tokens_total", "Number of prefill tokens processed.", stats.prompt_tokens);
   counter("vllm:generation_tokens_total", "Number of generation tokens processed.", stats.generated_tokens);

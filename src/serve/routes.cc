@@ -9,6 +9,7 @@ namespace isobit {
 namespace {
 
 constexpr std::size_t kMaxRequestIdBytes = 256;
+constexpr std::size_t kMaxLoggedPathBytes = 256;
 constexpr std::string_view kModelPrefix = "/v1/models/";
 
 enum class Access { kKey, kFreeIfAsked, kFree };  // with a key; without where --open-paths says so; always without
@@ -130,8 +131,14 @@ HttpHeaders Api::CommonHeaders(const std::string& request_id) const {
 }
 
 void Api::Answer(HttpExchange& exchange, HttpResponse response) {
-  for (auto& header : CommonHeaders(RequestId(exchange.request()))) response.headers.push_back(std::move(header));
+  const std::string request_id = RequestId(exchange.request());
+  for (auto& header : CommonHeaders(request_id)) response.headers.push_back(std::move(header));
   context_.metrics.HttpAnswered(response.status);
+  JsonWriter line;
+  line.BeginObject().Key("event").String("request").Key("request_id").String(request_id);
+  line.Key("path").String(std::string_view(exchange.request().path).substr(0, kMaxLoggedPathBytes)).Key("status").Int(response.status);
+  line.EndObject();
+  context_.Log(line.text());
   exchange.Respond(std::move(response));
 }
 

@@ -325,8 +325,9 @@ class LaterClock final : public Clock {
 
 // A server over a ScriptModel on a free port of the loopback, with its engine; stopped at the end.
 struct TestServer {
-  explicit TestServer(ServerConfig config = {}, EngineConfig engine_config = {.max_sequences = 32}, bool add_bos = false) {
-    for (std::int32_t i = 0; i < kNumScripts; ++i) model.scripts.erase(i);
+  explicit TestServer(ServerConfig config = {}, EngineConfig engine_config = {.max_sequences = 32}, bool add_bos = false,
+                      std::int64_t num_blocks = 512)
+      : model(num_blocks) {
     config.port = 0;
     serving.name = "tiny";
     serving.tokenizer = MakeTokenizer(add_bos);
