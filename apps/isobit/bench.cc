@@ -305,9 +305,8 @@ void PrintTable(const BenchFlags& flags, const LoadedModel& model, const Report&
              report.read.Median() / 1e9, static_cast<double>(report.weight_bytes) / 1e6, report.read_weights.Median() / 1e9);
   const bool with_peer = report.peer != nullptr;
   if (with_peer) {
-    fmt::print("peer: {} {}, the faster of", report.peer->about().value("name", "?"), report.peer->about().value("version", "?"));
-    for (const std::string& variant : report.peer->variants()) fmt::print(" {}", variant);
-    fmt::print("\n");
+    fmt::print("peer: {}, the faster of", report.peer->name());
+    fmt::print(" {}\n", fmt::join(report.peer->variants(), " and "));
   }
   fmt::print("\n{:<18} {:>10} {:>7} {:>8} {:>9} {:>8}", "work", "tokens/s", "spread", "forward", "weights", "of read");
   if (with_peer) fmt::print(" {:>10} {:>7} {:>7}", "peer", "spread", "ratio");

@@ -15,6 +15,11 @@ namespace isobit {
 namespace {
 
 // The members of a peer's answer, checked: it is another program.
+std::string StringOr(const Json& answer, const char* member, const char* otherwise) {
+  const auto value = answer.find(member);
+  return value != answer.end() && value->is_string() ? value->get<std::string>() : otherwise;
+}
+
 Result<std::vector<std::string>> Strings(const Json& answer, const char* member) {
   const auto list = answer.find(member);
   if (list == answer.end() || !list->is_array() || list->empty()) {
@@ -54,6 +59,7 @@ Result<std::unique_ptr<BenchPeer>> BenchPeer::Start(const Options& options) {
                                          {"threads", options.num_threads},
                                          {"max_length", options.max_length}}));
   ISOBIT_ASSIGN(peer->variants_, Strings(peer->about_, "variants"));
+  peer->name_ = StringOr(peer->about_, "name", "unnamed") + " " + StringOr(peer->about_, "version", "of no version");
   return peer;
 }
 
@@ -107,8 +113,7 @@ Result<Json> BenchPeer::Ask(const Json& request) {
   ISOBIT_ASSIGN(Json answer, ParseJson(answer_text, "--peer"));
   if (!answer.is_object()) return Fail(ErrorCode::kIo, "--peer", "the peer's answer is no JSON object");
   if (const auto error = answer.find("error"); error != answer.end()) {
-    const std::string field = answer.value("field", "--peer");
-    return Error{ErrorCode::kNotFound, field, error->is_string() ? error->get<std::string>() : DumpJson(*error)};
+    return Error{ErrorCode::kNotFound, StringOr(answer, "field", "--peer"), error->is_string() ? error->get<std::string>() : DumpJson(*error)};
   }
   return answer;
 }

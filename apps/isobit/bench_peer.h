@@ -29,6 +29,7 @@ class BenchPeer {
   static Result<std::unique_ptr<BenchPeer>> Start(const Options& options);
   ~BenchPeer();
 
+  const std::string& name() const { return name_; }                       // "llama-cpp-python 0.3.36"
   const Json& about() const { return about_; }                             // name, version, system
   const std::vector<std::string>& variants() const { return variants_; }  // ways to run it, each measured; the best one counts
 
@@ -46,6 +47,7 @@ class BenchPeer {
   pid_t pid_ = -1;
   std::FILE* to_ = nullptr;
   std::FILE* from_ = nullptr;
+  std::string name_;
   Json about_;
   std::vector<std::string> variants_;
 };

@@ -158,6 +158,7 @@ class PeerTest(unittest.TestCase):
                             ("answer['seconds'] = 0", '--peer: the peer\'s answer has no positive "seconds"'),
                             ("answer['tokens'].pop()", "--peer: the peer did not answer with 1 lists of 1 token ids"),
                             ("answer = {'error': 'out of luck', 'field': '--model'}", "--model: out of luck"),
+                            ("answer = {'error': ['no'], 'field': 3}", '--peer: ["no"]'),
                             ("answer = [1]", "--peer: the peer's answer is no JSON object")]:
             done = Bench(*self.ScriptedPeer(extra))
             self.assertEqual((done.returncode, done.stdout), (2, ""), extra)
