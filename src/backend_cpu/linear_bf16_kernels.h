@@ -6,8 +6,8 @@
 // is below 2^27; eight terms and the accumulator's fit int32, and whether the two halves' sum wraps is tested. Its conversion toward
 // zero and one exact scaling give the result. Exponents are summed in their own fields: a pair of bf16 holds e << 7 in each 16 bits,
 // and e1 + e2 (biased by 254) below 512 fits. A zero or subnormal operand has field 0, so its products' fields read at most the other
-// operand's field: where emax is above every such field (`low`), the largest is a true one. Steps outside these bounds, and all with
-// values that are not finite, go to the law itself.
+// operand's field: where emax is above every such field (`low`), the largest is a true one. Lanes whose terms are all zero need no
+// emax. Steps outside these bounds, and all with values that are not finite, go to the law itself.
 #pragma once
 
 #include "backend_cpu/linear_tile.h"
@@ -34,6 +34,16 @@ inline std::int32_t LowestField(std::int32_t a, std::int32_t b) {
   if (a >= kNonFiniteField || b >= kNonFiniteField || a + b > kHighField - 32) return 0;
   const std::int32_t fake = (a > b ? a : b) + 2;  // + 1: a subnormal's exponent is that of field 1
   return fake > kLowField ? fake : kLowField;
+}
+
+// Lanes in which the step adds nothing to nothing: every product and the accumulator are zero. All operands are finite.
+template <class V>
+std::uint32_t ZeroLanes(const typename V::F (&w)[16], const float* x, typename V::F acc) {
+  typename V::I bits = V::Bits(acc);
+  for (int k = 0; k < 16; ++k) {
+    if (x[k] != 0.0f) bits = V::Or(bits, V::Bits(w[k]));
+  }
+  return ~V::Signs(V::SubI(V::SetI(0), V::And(bits, V::SetI(0x7fffffff))));
 }
 
 // acc[r] = the chain of steps [first, end) from acc[r]. pairs: the panel's first step's [8][16] words. live: lanes whose result is used.
@@ -71,6 +81,9 @@ __attribute__((noinline)) void Bf16Chain(const std::uint32_t* pairs, std::int32_
         // emax << 23, biased by 254, as unsigned.
         I emax = V::And(V::MaxU16(field, V::template Shl<16>(field)), kOdd);
         emax = V::MaxU32(emax, V::AddI(V::And(V::Bits(acc[r]), kField), V::SetI(127 << 23)));
+        // emax fields lie within 256 of `low`, so the difference's sign says which is larger.
+        const I low_field = V::SetI(static_cast<std::int32_t>(static_cast<std::uint32_t>(low[r]) << 23)), below = V::SubI(emax, low_field);
+        emax = V::MaxU32(emax, low_field);
         const F scale = V::Float(V::SubI(V::SetI(static_cast<std::int32_t>(406u << 23)), emax));  // 2^(25 - emax)
         const F unit = V::Float(V::SubI(emax, V::SetI(152 << 23)));                               // 2^(emax - 25)
         I sum1 = V::Truncate(V::Mul(acc[r], scale)), sum2 = V::SetI(0);
@@ -80,9 +93,8 @@ __attribute__((noinline)) void Bf16Chain(const std::uint32_t* pairs, std::int32_
           sum2 = V::AddI(sum2, V::Truncate(V::Mul(V::Mul(w[j + 8], V::Set(xv[j + 8])), scale)));
         }
         const I sum = V::AddI(sum1, sum2);
-        // emax fields lie within 256 of `low`, so the difference's sign says which is larger.
-        const I below = V::SubI(emax, V::SetI(static_cast<std::int32_t>(static_cast<std::uint32_t>(low[r]) << 23)));
-        if ((V::SignsOrWrapped(below, sum1, sum2, sum) & live) != 0 || low[r] == 0) [[unlikely]] {
+        const std::uint32_t outside = V::SignsOrWrapped(below, sum1, sum2, sum) & live;
+        if (low[r] == 0 || (outside != 0 && (outside & ~ZeroLanes<V>(w, xv, acc[r])) != 0)) [[unlikely]] {
           V::Store(acc_out[r], acc[r]);
           TensorCoreStepByLaw(pairs + step * 128, xv, acc_out[r]);
           acc[r] = V::Load(acc_out[r]);

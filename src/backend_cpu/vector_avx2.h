@@ -101,12 +101,12 @@ struct VectorAvx2 {
     const I went_up = Sra<31>(SubI(magnitude, Truncate(nearest)));  // -1 or 0; 2^31 wraps, and the difference with it
     return Float(Or(AddI(Bits(nearest), went_up), And(x, SetI(INT32_MIN))));
   }
-  static std::uint32_t SignMask(I x) {
+  static std::uint32_t Signs(I x) {
     return static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(x.a))) |
            static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(x.b))) << 8;
   }
   // Lanes where x is negative or sum = y + z wrapped.
-  static std::uint32_t SignsOrWrapped(I x, I y, I z, I sum) { return SignMask(Or(x, And(Xor(y, sum), Xor(z, sum)))); }
+  static std::uint32_t SignsOrWrapped(I x, I y, I z, I sum) { return Signs(Or(x, And(Xor(y, sum), Xor(z, sum)))); }
 
   static B LoadB(const std::uint8_t* p) { return LoadI(p); }
   static B Repeat4(const std::int8_t* p) {

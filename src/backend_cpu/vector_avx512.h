@@ -68,6 +68,7 @@ struct VectorAvx512 {
   static I MaxU16(I a, I b) { return _mm512_max_epu16(a, b); }
   static I MaxU32(I a, I b) { return _mm512_max_epu32(a, b); }
   static F ConvertTowardZero(I a) { return _mm512_cvt_roundepi32_ps(a, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC); }
+  static std::uint32_t Signs(I x) { return _mm512_movepi32_mask(x); }
   // Lanes where x is negative or sum = a + b wrapped: the sign of (a ^ sum) & (b ^ sum).
   static std::uint32_t SignsOrWrapped(I x, I a, I b, I sum) {
     return _mm512_movepi32_mask(_mm512_or_si512(x, _mm512_ternarylogic_epi32(a, b, sum, 0x42)));
