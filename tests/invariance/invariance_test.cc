@@ -69,10 +69,9 @@ TEST(Invariance, EveryIsaThreadCountBlockSizeAndChunk) {
         for (const std::int64_t block_size : {8, 16, 32, 64, 128, 256}) {
           Setting setting{.contract = contract, .isa = isa, .threads = threads, .block_size = block_size};
           TinyModel tiny = LoadTiny(GoldenFolder("llama"), setting);
-          const auto prompts = MakePrompts(9, 140, tiny.model->vocab_size());
+          auto prompts = MakePrompts(9, 140, tiny.model->vocab_size());
+          prompts = {prompts[3], prompts[4], prompts[7]};  // 16, 17 and 129 ids
           for (const std::int64_t chunk : {1, 7, 64, 512}) {
-            // Token by token is slow on the slow paths; block size 8 stands for the others there.
-            if (chunk == 1 && isa == "scalar" && block_size != 8) continue;
             setting.chunk = chunk;
             const std::string digest = LogitsDigest(*tiny.model, prompts, chunk);
             if (expected.empty()) expected = digest;
@@ -83,7 +82,7 @@ TEST(Invariance, EveryIsaThreadCountBlockSizeAndChunk) {
       }
     }
   }
-  EXPECT_GE(settings, 3 * 3 * 6 * 3);
+  EXPECT_GE(settings, 3 * 3 * 6 * 4);  // presets, threads, block sizes, chunks, and as many instruction sets as there are
 }
 
 // A peer flips 10 first tokens of 144 here.
