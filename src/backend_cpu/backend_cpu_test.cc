@@ -171,13 +171,18 @@ TEST(KernelsTest, TensorCoreStepEqualsTheLawToTheLastBit) {
   constexpr int kRows = 3, kN = 16, kSteps = 3;
   for (int round = 0; round < 400; ++round) {
     std::uint16_t w[kN][16 * kSteps], x[kRows][16 * kSteps];
-    const auto draw = [&](std::uint32_t a, std::uint32_t b) {
-      const auto r = Philox4x32({a, b, static_cast<std::uint32_t>(round), 0}, {1, 2});
+    const auto draw = [&](std::uint32_t a, std::uint32_t k) {
+      const auto r = Philox4x32({a, k, static_cast<std::uint32_t>(round), 0}, {1, 2});
+      const auto bits = [&](std::uint32_t exponent) { return static_cast<std::uint16_t>((r[2] & 0x8000u) | exponent << 7 | (r[2] & 127u)); };
+      // The sum's bound: an accumulator of 0.5 to 4, then sixteen products of the largest significands and one sign.
+      if (round % 4 == 3 && k < 16) return k == 0 ? static_cast<std::uint16_t>(0x3f00u | (r[2] & 0xffu)) : std::uint16_t{0};
+      if (round % 4 == 3 && k < 32) return static_cast<std::uint16_t>(round % 8 == 3 && a >= 1000 ? 0xbfff : 0x3fff);
+      // A zero beside a large operand, whose field must not pass for an exponent: the true products lie far below.
+      if (round % 4 == 2) return k % 16 != 5 ? bits(74 + r[0] % 10) : a >= 1000 ? bits(160 + r[0] % 20) : std::uint16_t{0};
       const std::uint32_t spread = 1 + round % 200, centre = 127 + r[3] % 3;
-      std::uint32_t exponent = (centre + r[0] % spread + 255 - spread / 2) % 255;
-      if (round % 5 == 4 && r[1] % 64 == 0) exponent = r[1] % 128 == 0 ? 255 : 0;
+      if (round % 5 == 4 && r[1] % 64 == 0) return bits(r[1] % 128 == 0 ? 255 : 0);
       if (round % 7 == 6 && r[1] % 3 == 0) return static_cast<std::uint16_t>(r[2] & 0x8000u);
-      return static_cast<std::uint16_t>((r[2] & 0x8000u) | exponent << 7 | (r[2] & 127u));
+      return bits((centre + r[0] % spread + 255 - spread / 2) % 255);
     };
     for (std::uint32_t n = 0; n < kN; ++n) {
       for (std::uint32_t k = 0; k < 16 * kSteps; ++k) w[n][k] = draw(n, k);

@@ -50,7 +50,7 @@ float Value(Data data, std::int64_t i, std::uint64_t seed) {
       const float a = NormalFloat(pair) * 8.0f;
       return i % 2 == 0 ? a : (i % 8 == 1 ? -a * 1.0078125f : -a);
     }
-    case Data::kSaturated: return FloatOf(0x3f800000u | 0x7f0000u | (r.w[0] & 0x0ffffu));
+    case Data::kSaturated: return FloatOf(0x3f800000u | 0x7f0000u | (r.w[0] & 0x7fffu));
     case Data::kSparse: return r.w[0] % 5 != 0 ? FloatOf(r.w[1] & 0x80000000u) : NormalFloat(r);
     case Data::kNonFinite:
       if (r.w[3] % 61 == 0) return FloatOf(0x7fc00000u);
