@@ -48,6 +48,7 @@ std::uint32_t NonFiniteResult(float accumulator, std::span<const std::uint16_t> 
 
 // significand * 2^(exponent - fraction_bits), truncated to a multiple of 2^(emax - F), in those units.
 std::int64_t Align(std::int64_t significand, int exponent, int fraction_bits, int emax) {
+  if (significand == 0) return 0;  // its exponent means nothing and may be above emax
   const int shift = exponent - fraction_bits - (emax - kStepFractionBits);
   if (shift >= 0) return significand << shift;
   return shift < -62 ? 0 : significand >> -shift;
