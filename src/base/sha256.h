@@ -1,4 +1,4 @@
-// SHA-256 over OpenSSL: contract ids, weight digests, receipts, cache keys.
+// SHA-256 over OpenSSL: contract ids, digests of weights, tokenizers and answers, API keys.
 #pragma once
 
 #include <array>

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "base/check.h"
-#include "base/sha256.h"
 #include "contract/double_double.h"
 
 namespace isobit::contract {
@@ -124,10 +123,6 @@ RopeTable MakeRopeTable(const RopeSpec& spec, std::int64_t num_positions) {
     }
   }
   return table;
-}
-
-std::string RopeTable::Digest() const {
-  return HexString(Sha256().Update(std::as_bytes(std::span(cos))).Update(std::as_bytes(std::span(sin))).Finish());
 }
 
 void RotateHead(std::span<float> head, std::span<const float> cos, std::span<const float> sin) {

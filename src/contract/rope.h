@@ -11,7 +11,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace isobit::contract {
@@ -31,7 +30,6 @@ std::vector<float> RopeInverseFrequencies(const RopeSpec& spec);  // [head_dim /
 struct RopeTable {
   std::int64_t half_dim = 0;
   std::vector<float> cos, sin;
-  std::string Digest() const;  // SHA-256 over both
 };
 RopeTable MakeRopeTable(const RopeSpec& spec, std::int64_t num_positions);
 

@@ -34,7 +34,7 @@ struct Answer {
   std::string finish_reason;
   std::int64_t prompt_tokens = -1;       // -1: the server does not say
   std::int64_t completion_tokens = -1;
-  std::int64_t cached_tokens = -1;       // the server's own word, recorded and never believed
+  std::int64_t cached_tokens = -1;       // the server's own word; arms.cc says what it takes to count
   std::string fingerprint;
   bool streamed = false;
   std::int64_t started_nanos = 0;        // when the request was handed to the socket

@@ -229,7 +229,6 @@ Result<std::unique_ptr<OpenAiSubject>> OpenAiSubject::Connect(const OpenAiConfig
   ISOBIT_ASSIGN(const HttpAddress address, ParseHttpUrl(config.url));
   ISOBIT_ASSIGN(auto client, HttpClient::Create(address, clock));
   std::unique_ptr<OpenAiSubject> subject(new OpenAiSubject(config, clock, std::move(client)));
-  subject->on_probe_ = on_probe;
   const auto tell = [&](const std::string& what) {
     if (on_probe) on_probe("probing: " + what);
   };

@@ -24,7 +24,7 @@ struct OpenAiConfig {
 
 class OpenAiSubject final : public Subject {
  public:
-  // Connects, finds the model and probes: about 20 short requests, one at a time. on_probe is called before each; may be empty.
+  // Connects, finds the model and probes: about 20 short requests, one at a time. on_probe says what is probed next; may be empty.
   // Errors: kInvalidArgument or kUnsupported (url), kIo (no connection), kNotFound (no model, no endpoint), with what to do.
   static Result<std::unique_ptr<OpenAiSubject>> Connect(const OpenAiConfig& config, const Clock& clock,
                                                         const std::function<void(const std::string&)>& on_probe);
@@ -58,7 +58,6 @@ class OpenAiSubject final : public Subject {
   const OpenAiConfig config_;
   const Clock& clock_;
   const std::unique_ptr<HttpClient> client_;
-  std::function<void(const std::string&)> on_probe_;
   std::string model_;
   Capabilities capabilities_;
   std::map<std::string, Field> fields_;  // every optional request field we know

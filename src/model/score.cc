@@ -38,13 +38,4 @@ void VisitLogits(LanguageModel& model, std::span<const std::int32_t> ids, std::i
   }
 }
 
-std::vector<float> ComputeLogits(LanguageModel& model, std::span<const std::int32_t> ids, std::int64_t chunk) {
-  std::vector<float> all;
-  all.reserve(ids.size() * model.vocab_size());
-  VisitLogits(model, ids, chunk, [&](std::int64_t, std::span<const float> logits) {
-    all.insert(all.end(), logits.begin(), logits.end());
-  });
-  return all;
-}
-
 }  // namespace isobit

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <span>
-#include <vector>
 
 #include "model/language_model.h"
 
@@ -14,8 +13,5 @@ namespace isobit {
 // in chunks of at most `chunk` rows (0: max_batch_tokens). CHECKs that ids fit the model's limits.
 void VisitLogits(LanguageModel& model, std::span<const std::int32_t> ids, std::int64_t chunk,
                  const std::function<void(std::int64_t position, std::span<const float> logits)>& visit);
-
-// All of it: [ids, vocab_size].
-std::vector<float> ComputeLogits(LanguageModel& model, std::span<const std::int32_t> ids, std::int64_t chunk = 0);
 
 }  // namespace isobit

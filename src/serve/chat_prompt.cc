@@ -84,13 +84,19 @@ class PromptEncoder::Shield {
   }
 
   std::string Restore(std::string_view text) const {
-    std::string out(text);
-    for (const auto& [character, mark] : marks_) {
-      for (std::size_t at = out.find(mark); at != std::string::npos; at = out.find(mark, at + character.size())) {
-        out.replace(at, mark.size(), character);
+    std::string out;
+    std::size_t done = 0;
+    for (std::size_t at = 0; at < text.size(); ++at) {
+      const int index = static_cast<unsigned char>(text[at]) < 0xEF ? -1 : NoncharacterAt(text, at);
+      if (index < 0) continue;
+      for (const auto& [character, mark] : marks_) {
+        if (text.compare(at, mark.size(), mark) != 0) continue;
+        out.append(text.substr(done, at - done)).append(character);
+        done = at + mark.size();
+        break;
       }
     }
-    return out;
+    return out.append(text.substr(done));
   }
 
   bool used() const { return !marks_.empty(); }
@@ -213,6 +219,7 @@ std::size_t PromptEncoder::TextBytes(const ChatInput& chat) {
   MapStrings(chat.messages, add, true);
   MapStrings(chat.tools, add);
   MapStrings(chat.documents, add);
+  MapStrings(chat.template_kwargs, add);
   return bytes;
 }
 

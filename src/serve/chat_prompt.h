@@ -23,7 +23,7 @@
 
 namespace isobit {
 
-inline constexpr std::size_t kMaxTokenizeBytes = 4 << 20;  // of text that is only encoded: /tokenize
+inline constexpr std::size_t kMaxTokenizeBytes = 4 << 20;  // of text that is only rendered or encoded: /tokenize, .../render
 
 struct EncodedPrompt {
   std::vector<std::int32_t> ids;

@@ -162,7 +162,9 @@ HttpResponse Api::TransportError(int status, const std::string& message) {
                      : status == 503 ? "too_many_connections"
                                      : "invalid_http";
   context_.metrics.HttpAnswered(status);
-  return ErrorResponse({status, code, "", message});
+  HttpResponse response = ErrorResponse({status, code, "", message});
+  for (auto& header : CommonHeaders(RequestId({}))) response.headers.push_back(std::move(header));
+  return response;
 }
 
 }  // namespace isobit

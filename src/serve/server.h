@@ -16,7 +16,7 @@
 
 namespace isobit {
 
-// What a server says of the model behind it; filled by apps/isobit/load_model.cc.
+// What a server says of the model behind it; filled by apps/isobit/loaded_model.cc.
 struct ServingModel {
   std::string name;                                   // as clients must spell it
   std::shared_ptr<const Tokenizer> tokenizer;         // never null

@@ -7,6 +7,8 @@
 namespace isobit {
 namespace {
 
+constexpr std::size_t kMaxDetokenizedBytes = 16 << 20;  // 3 bytes of a body can name a token of a hundred
+
 struct TokenizeRequest {
   std::optional<std::string> text;
   std::optional<ChatInput> chat;
@@ -71,6 +73,14 @@ void WriteTokens(const Tokenizer& tokenizer, const std::vector<std::int32_t>& id
   json.EndArray();
 }
 
+// A chat that is not going to be run is held to no context length.
+Status CheckChatBytes(const ChatInput& chat) {
+  const std::size_t bytes = PromptEncoder::TextBytes(chat);
+  if (bytes <= kMaxTokenizeBytes) return {};
+  return Fail(ErrorCode::kInvalidArgument, "messages", "hold {} bytes of text; at most {} are rendered at once: shorten them", bytes,
+              kMaxTokenizeBytes);
+}
+
 HttpResponse Refused(const Error& error) { return ErrorResponse(ApiErrorFrom(error)); }
 
 }  // namespace
@@ -81,6 +91,7 @@ HttpResponse Api::Tokenize(const HttpRequest& http) const {
   const Tokenizer& tokenizer = *context_.model.tokenizer;
   std::vector<std::int32_t> ids;
   if (request->chat) {
+    if (const Status status = CheckChatBytes(*request->chat); !status.ok()) return Refused(status.error());
     Result<RenderedChat> rendered = encoder_.Render(*request->chat, request->add_special);
     if (!rendered.ok()) return Refused(rendered.error());
     ids = std::move(rendered->ids);
@@ -118,10 +129,16 @@ HttpResponse Api::Detokenize(const HttpRequest& http) const {
     return Refused(Fail(ErrorCode::kInvalidArgument, "tokens", "must be a list of token ids"));
   }
   std::vector<std::int32_t> ids;
+  std::size_t num_bytes = 0;
   for (const Json& item : *tokens) {
     const Result<std::int32_t> id = JsonTokenId(item, context_.model.tokenizer->vocab_size(), "tokens");
     if (!id.ok()) return Refused(id.error());
     ids.push_back(*id);
+    num_bytes += context_.model.tokenizer->TokenBytes(*id).size();
+    if (num_bytes > kMaxDetokenizedBytes) {
+      return Refused(Fail(ErrorCode::kInvalidArgument, "tokens", "stand for more than {} bytes of text: send them in parts",
+                          kMaxDetokenizedBytes));
+    }
   }
   const std::string text = context_.model.tokenizer->DecodeBytes(ids, /*skip_special=*/false);
   JsonWriter json;
@@ -141,6 +158,7 @@ HttpResponse Api::RenderChat(const HttpRequest& http) const {
   if (fields.failed()) return Refused(fields.status().error());
   const Result<ChatInput> chat = ParseChatInput(*body);
   if (!chat.ok()) return Refused(chat.error());
+  if (const Status status = CheckChatBytes(*chat); !status.ok()) return Refused(status.error());
   const Result<RenderedChat> rendered = encoder_.Render(*chat, add_special);
   if (!rendered.ok()) return Refused(rendered.error());
   JsonWriter json;

@@ -1,4 +1,4 @@
-// The server's version, as /version, fingerprints and receipts state it.
+// The server's version, as /version, fingerprints, metrics and traces state it.
 #pragma once
 
 namespace isobit {

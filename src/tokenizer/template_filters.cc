@@ -12,8 +12,7 @@
 namespace isobit::chat {
 namespace {
 
-// --- attributes by path
-// -----------------------------------------------------------------------------------------------------------
+// --- attributes by path --------------------------------------------------------------------------
 
 // "a.b.0": what x.a.b[0] gives; nullptr: x itself.
 Value FollowPath(Interpreter& interpreter, const Value& start, const Value* path,
@@ -54,8 +53,7 @@ std::vector<Value> SortedByKey(Interpreter& interpreter, std::vector<Value> item
   return sorted;
 }
 
-// --- text
-// -------------------------------------------------------------------------------------------------------------------------
+// --- text ----------------------------------------------------------------------------------------
 
 template <std::string (*kMap)(std::string_view)>
 Value MapText(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
@@ -223,8 +221,7 @@ Value JsonFilter(Interpreter& interpreter, const Value& value, const Arguments& 
   return interpreter.MakeText(ToJson(value, style));
 }
 
-// --- numbers
-// ----------------------------------------------------------------------------------------------------------------------
+// --- numbers -------------------------------------------------------------------------------------
 
 // Python's float(text); nullopt if it is none.
 std::optional<double> ParseFloat(std::string_view text) {
@@ -354,8 +351,7 @@ Value Sum(Interpreter& interpreter, const Value& value, const Arguments& argumen
   return total;
 }
 
-// --- any value
-// --------------------------------------------------------------------------------------------------------------------
+// --- any value -----------------------------------------------------------------------------------
 
 Value Default(Interpreter&, const Value& value, const Arguments& arguments) {
   const Parameters parameters("default", arguments, {"default_value", "boolean"}, 0);
@@ -371,8 +367,7 @@ Value AttributeOnly(Interpreter& interpreter, const Value& value, const Argument
   return MakeUndefined(fmt::format("'dict object' has no attribute '{}'", name));
 }
 
-// --- sequences
-// --------------------------------------------------------------------------------------------------------------------
+// --- sequences -----------------------------------------------------------------------------------
 
 Value CountElements(Interpreter&, const Value& value, const Arguments& arguments) {
   Parameters("length", arguments, {}, 0);

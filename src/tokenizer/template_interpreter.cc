@@ -74,8 +74,7 @@ void Interpreter::Emit(std::string_view text, std::string& out) {
   out += text;
 }
 
-// --- scopes
-// ---------------------------------------------------------------------------------------------------------------------
+// --- scopes --------------------------------------------------------------------------------------
 
 Scope& Interpreter::NewScope(Scope* parent) {
   Scope* scope = nullptr;
@@ -150,8 +149,7 @@ void Interpreter::Assign(const Target& target, Value value, Scope& place, Scope&
   place.variables.emplace_back(target.name, std::move(value));
 }
 
-// --- statements
-// -----------------------------------------------------------------------------------------------------------------
+// --- statements ----------------------------------------------------------------------------------
 
 Interpreter::Flow Interpreter::ExecuteBody(const std::vector<Statement>& body, Scope& scope,
                                            std::string& out) {
@@ -291,8 +289,7 @@ void Interpreter::ExecuteCallBlock(const Statement& statement, Scope& scope, std
   Emit(ToText(Call(callee, std::move(arguments))), out);
 }
 
-// --- expressions
-// ----------------------------------------------------------------------------------------------------------------
+// --- expressions ---------------------------------------------------------------------------------
 
 Value Interpreter::Evaluate(const Expression& expression, Scope& scope) {
   const Level level(*this);
@@ -453,8 +450,7 @@ Arguments Interpreter::EvaluateArguments(const ArgumentList& list, Scope& scope)
   return arguments;
 }
 
-// --- calls
-// ----------------------------------------------------------------------------------------------------------------------
+// --- calls ---------------------------------------------------------------------------------------
 
 Value Interpreter::EvaluateCall(const Expression& expression, Scope& scope) {
   const Value callee = Evaluate(*expression.operands[0], scope);
@@ -554,8 +550,7 @@ bool Interpreter::ApplyTest(std::string_view name, const Value& value, const Arg
   return IsTrue(test(*this, value, arguments));
 }
 
-// --- access
-// ---------------------------------------------------------------------------------------------------------------------
+// --- access --------------------------------------------------------------------------------------
 
 std::vector<Value> Interpreter::Iterate(const Value& value) {
   std::vector<Value> items;

@@ -11,8 +11,7 @@
 namespace isobit::chat {
 namespace {
 
-// --- strings
-// --------------------------------------------------------------------------------------------------------------------
+// --- strings -------------------------------------------------------------------------------------
 
 template <bool kLeft, bool kRight>
 Value StripText(Interpreter& interpreter, const Value& self, const Arguments& arguments) {
@@ -224,8 +223,7 @@ Value IsOfCase(Interpreter& interpreter, const Value& self, const Arguments& arg
   return interpreter.ApplyTest(kUpper ? "upper" : "lower", self, {});
 }
 
-// --- lists and tuples
-// -----------------------------------------------------------------------------------------------------------
+// --- lists and tuples ----------------------------------------------------------------------------
 
 Value CountItems(Interpreter& interpreter, const Value& self, const Arguments& arguments) {
   const Parameters parameters("count", arguments, {"value"}, 1);
@@ -252,8 +250,7 @@ Value Copy(Interpreter&, const Value& self, const Arguments& arguments) {
   return self;  // values do not change
 }
 
-// --- dicts
-// ----------------------------------------------------------------------------------------------------------------------
+// --- dicts ---------------------------------------------------------------------------------------
 
 template <SequenceForm kForm>
 Value View(Interpreter& interpreter, const Value& self, const Arguments& arguments) {
@@ -277,8 +274,7 @@ Value GetKey(Interpreter&, const Value& self, const Arguments& arguments) {
   return found != nullptr ? *found : parameters.GetOr(1, None{});
 }
 
-// --- loops
-// ----------------------------------------------------------------------------------------------------------------------
+// --- loops ---------------------------------------------------------------------------------------
 
 Value Cycle(Interpreter&, const Value& self, const Arguments& arguments) {
   if (arguments.positional.empty()) throw Problem("no items for cycling given");

@@ -11,14 +11,14 @@
 namespace isobit {
 
 // Far above any model known; low enough that every product of two is exact in 63 bits and every
-// list per layer or head is small.
+// list per layer or head is small. Positions: the law's rotary angles end at 2^20 (contract/rope.h).
 inline constexpr std::int64_t kMaxLayers = 1024;
 inline constexpr std::int64_t kMaxHiddenSize = 1 << 17;
 inline constexpr std::int64_t kMaxIntermediateSize = 1 << 20;
 inline constexpr std::int64_t kMaxHeads = 1024;
 inline constexpr std::int64_t kMaxHeadDim = 1024;
 inline constexpr std::int64_t kMaxVocabSize = 1 << 22;
-inline constexpr std::int64_t kMaxPositions = 1 << 24;
+inline constexpr std::int64_t kMaxPositions = 1 << 20;
 
 // What a dialect calls each field, so that an error names the key in the user's file.
 struct ConfigKeys {

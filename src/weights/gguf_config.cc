@@ -183,9 +183,10 @@ Status ReadRopeDivisors(const TensorView& tensor, ModelConfig& config) {
   divisors.resize(static_cast<std::size_t>(config.head_dim / 2));
   std::memcpy(divisors.data(), tensor.data.data(), tensor.data.size());
   for (std::size_t i = 0; i < divisors.size(); ++i) {
-    if (!(std::isfinite(divisors[i]) && divisors[i] > 0.0f)) {
+    // Scaling stretches wavelengths. A smaller divisor could turn an angle out of the law's range.
+    if (!(std::isfinite(divisors[i]) && divisors[i] >= 1.0f)) {
       return Fail(ErrorCode::kCorrupt, tensor.name,
-                  "holds {} at index {}; finite numbers above 0 expected", divisors[i], i);
+                  "holds {} at index {}; finite numbers of 1 or more expected", divisors[i], i);
     }
   }
   return {};
