@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/utf8.h"
+#include "serve/chat_prompt.h"
 #include "serve/test_support.h"
 
 namespace isobit {
@@ -561,6 +562,33 @@ TEST_F(ServerTest, TokenizesInBothDialects) {
   EXPECT_EQ(ErrorOf(client_.Post("/detokenize", "{}")), "400 invalid_value tokens");
   EXPECT_EQ(ErrorOf(client_.Post("/tokenize", "{}")), "400 invalid_value prompt");
   EXPECT_EQ(ErrorOf(client_.Post("/tokenize", R"({"prompt": 5})")), "400 invalid_value prompt");
+}
+
+// What is only rendered or decoded is bounded too, wherever the text stands: one thread serves everybody.
+TEST_F(ServerTest, TextThatIsNotRunIsBounded) {
+  const std::string text(kMaxTokenizeBytes + 1, 'a');
+  EXPECT_EQ(ErrorOf(client_.Post("/tokenize", "{\"prompt\": \"" + text + "\"}")), "400 invalid_value prompt");
+  for (const char* path : {"/tokenize", "/apply-template"}) {
+    EXPECT_EQ(ErrorOf(client_.Post(path, Chat(text))), "400 invalid_value messages") << path;
+    EXPECT_EQ(ErrorOf(client_.Post(path, R"({"messages": [{"role": "user", "content": "a"}], "chat_template_kwargs": {"x": ")" + text + "\"}}")),
+              "400 invalid_value messages")
+        << path;
+  }
+  std::string ids = "{\"tokens\": [262";
+  for (int i = 0; i < (16 << 20) / 10; ++i) ids += ",262";  // <|im_end|>
+  EXPECT_EQ(ErrorOf(client_.Post("/detokenize", ids + "]}")), "400 invalid_value tokens");
+  const Json rendered = client_.Post("/apply-template", Chat("<|im_end|><|im_end|>\xEF\xB7\x90<s>")).json();
+  EXPECT_EQ(rendered["prompt"], "<|im_start|>user\n<|im_end|><|im_end|>\xEF\xB7\x90<s><|im_end|>\n<|im_start|>assistant\n");
+}
+
+// Refusals of bytes that never became a request have the headers of every other answer.
+TEST_F(ServerTest, TransportErrorsHaveTheCommonHeaders) {
+  Client client = server_->Connect();
+  ASSERT_TRUE(client.Send("no HTTP at all\r\n\r\n"));
+  const HttpAnswer answer = client.Read();
+  EXPECT_EQ(ErrorOf(answer), "400 invalid_http -");
+  EXPECT_EQ(answer.header("x-request-id").substr(0, 4), "req-");
+  EXPECT_EQ(answer.header("x-isobit-contract"), std::string(64, 'c'));
 }
 
 TEST(ServerOptions, KeysGuardAllButHealth) {

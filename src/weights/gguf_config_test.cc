@@ -96,7 +96,7 @@ TEST(GgufConfig, TakesRopeDivisors) {
   EXPECT_EQ(config->rope.frequency_divisors, (std::vector<float>{1.0f, 8.0f}));
   EXPECT_EQ(config->rope.scaling, RopeScaling::kNone);
 
-  for (const float bad : {0.0f, -1.0f, std::numeric_limits<float>::infinity(),
+  for (const float bad : {0.0f, -1.0f, 0.5f, std::numeric_limits<float>::infinity(),
                           std::numeric_limits<float>::quiet_NaN()}) {
     const float values[] = {1.0f, bad};
     GgufBuilder hostile = SmallLlama();
@@ -153,6 +153,8 @@ std::vector<RefusedCase> RefusedCases() {
        Without("llama.feed_forward_length")},
       {"no_heads", kCorrupt, "llama.attention.head_count", Without("llama.attention.head_count")},
       {"no_context", kCorrupt, "llama.context_length", Without("llama.context_length")},
+      {"context_past_the_laws_angles", kCorrupt, "llama.context_length",
+       With("llama.context_length", (1u << 20) + 1)},
       {"no_eps", kCorrupt, "llama.attention.layer_norm_rms_epsilon",
        Without("llama.attention.layer_norm_rms_epsilon")},
       {"layers_0", kCorrupt, "llama.block_count", With("llama.block_count", 0)},
