@@ -256,7 +256,13 @@ Result<RenderedChat> PromptEncoder::Render(const ChatInput& chat, bool add_speci
   if (shield.exhausted()) {
     return Fail(ErrorCode::kInvalidArgument, "messages", "hold nearly every noncharacter of Unicode (U+FDD0 ...); remove some");
   }
-  ISOBIT_ASSIGN(std::string marked, chat_template_->Render(context));
+  Result<std::string> written = chat_template_->Render(context);
+  if (!written.ok()) {
+    // A conversation beyond the template's limits is the client's to shorten: a retry would meet them again.
+    if (written.error().code != ErrorCode::kResourceExhausted) return written.error();
+    return Fail(ErrorCode::kInvalidArgument, "messages", "are too much for the chat template: {}", written.error().message);
+  }
+  std::string marked = std::move(written).value();
   if (chat.continue_final_message) {
     ISOBIT_ASSIGN(marked, CutAfterFinalMessage(marked, context["messages"].back()["content"].get_ref<const std::string&>()));
   }

@@ -581,6 +581,12 @@ TEST_F(ServerTest, TextThatIsNotRunIsBounded) {
   EXPECT_EQ(rendered["prompt"], "<|im_start|>user\n<|im_end|><|im_end|>\xEF\xB7\x90<s><|im_end|>\n<|im_start|>assistant\n");
 }
 
+TEST_F(ServerTest, MoreMessagesThanTheTemplateMayWalkIsNoOverload) {
+  std::string messages = "{\"messages\": [{\"role\": \"user\", \"content\": \"\"}";
+  for (int i = 0; i < 200'000; ++i) messages += R"(,{"role": "user", "content": ""})";
+  EXPECT_EQ(ErrorOf(client_.Post("/v1/chat/completions", messages + "]}")), "400 invalid_value messages");
+}
+
 // Refusals of bytes that never became a request have the headers of every other answer.
 TEST_F(ServerTest, TransportErrorsHaveTheCommonHeaders) {
   Client client = server_->Connect();
