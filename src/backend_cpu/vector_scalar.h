@@ -77,9 +77,6 @@ struct VectorScalar {
   static void StoreI8(std::int8_t* p, I a) {
     for (int i = 0; i < 16; ++i) p[i] = static_cast<std::int8_t>(a.v[i]);
   }
-  static void StoreU16(std::uint16_t* p, I a) {
-    for (int i = 0; i < 16; ++i) p[i] = static_cast<std::uint16_t>(a.v[i]);
-  }
   static I AddI(I a, I b) { return MapI([&](int i) { return U(a.v[i]) + U(b.v[i]); }); }
   static I SubI(I a, I b) { return MapI([&](int i) { return U(a.v[i]) - U(b.v[i]); }); }
   static I And(I a, I b) { return MapI([&](int i) { return a.v[i] & b.v[i]; }); }

@@ -1,6 +1,6 @@
 // Interpreter: renders one parsed template once. Walks the tree, owns scopes, namespaces and
-// macros, and counts what the render costs, so that a template of a client's own cannot use more
-// time or memory than its limits say.
+// macros, and counts what the render costs, so that no template, and no conversation in one, can
+// use more time or memory than the limits say.
 #pragma once
 
 #include <cstdint>
