@@ -24,6 +24,19 @@ struct ServeFlags {
   std::int64_t drain_seconds = 10;
 };
 
+Status CheckFlags(const ServeFlags& flags) {
+  const auto in_range = [](const char* flag, std::int64_t value, std::int64_t low, std::int64_t high) -> Status {
+    if (value >= low && value <= high) return {};
+    return Fail(ErrorCode::kInvalidArgument, flag, "{} is out of range; use {} to {}", value, low, high);
+  };
+  ISOBIT_TRY(in_range("--max-body-bytes", flags.server.max_body_bytes, 1, std::int64_t{1} << 30));
+  ISOBIT_TRY(in_range("--drain-seconds", flags.drain_seconds, 0, 86400));
+  for (const std::string& key : flags.server.api_keys) {
+    if (key.empty()) return Fail(ErrorCode::kInvalidArgument, "--api-key", "is empty: every client would have it; leave it out, or give a key");
+  }
+  return {};
+}
+
 Status CollectKeys(ServeFlags& flags) {
   if (const char* key = std::getenv("ISOBIT_API_KEY"); key != nullptr && *key != '\0') flags.server.api_keys.push_back(key);
   if (flags.api_key_file.empty()) return {};
@@ -42,6 +55,7 @@ Status CollectKeys(ServeFlags& flags) {
 }
 
 Status Serve(ServeFlags& flags) {
+  ISOBIT_TRY(CheckFlags(flags));
   ISOBIT_TRY(CollectKeys(flags));
   // Blocked before any thread starts, so that only the waiting thread below sees them.
   sigset_t signals;
