@@ -43,6 +43,27 @@ TEST(Json, RefusesObjectsTooWideToSearch) {
   EXPECT_EQ(Problem(wide), "JSON has an object with more than 10000 keys");
 }
 
+TEST(Json, ErrorsNameTheNearestKey) {
+  EXPECT_EQ(Problem(R"({"prompt": "x", "temperature": NaN})"), "is not valid JSON at byte 32, near the key \"temperature\"");
+  EXPECT_EQ(Problem(R"({"a": {"b": 1}, "bias": [1, 1e999]})"),
+            "is not valid JSON at byte 33, near the key \"bias\": the number is too large");
+  EXPECT_EQ(Problem("[1, Infinity]"), "is not valid JSON at byte 5");
+  EXPECT_LT(Problem("{\"" + std::string(100000, 'k') + "\": x}").size(), 200u);
+}
+
+// Minutes, if the cost grew with the square of the length.
+TEST(Json, LongListsOfContainersAreLinear) {
+  for (const std::string item : {"{\"a\":1},", "[],"}) {
+    std::string text = "[";
+    for (int i = 0; i < 400000; ++i) text += item;
+    text.back() = ']';
+    const auto value = ParseJson(text, "body");
+    ASSERT_TRUE(value.ok());
+    EXPECT_EQ(value->size(), 400000u);
+    EXPECT_EQ(DumpJson(value->back()), item.substr(0, item.size() - 1));
+  }
+}
+
 TEST(Json, FloatsAreShortAndRoundTrip) {
   EXPECT_EQ(FormatFloat(-2.674426f), "-2.674426");
   EXPECT_EQ(FormatFloat(0.1f), "0.1");

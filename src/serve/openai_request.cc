@@ -500,7 +500,7 @@ Status ReadChatInput(FieldReader& fields, ChatInput& chat) {
   return fields.status();
 }
 
-// The parsed objects keep their keys in a list, so an object of k keys costs k * k comparisons: the sum over all objects, found in one
+// Parsed objects keep their keys in a list, so looking up each of k keys takes k * k comparisons: the sum over all objects, found in one
 // pass over the text.
 std::uint64_t KeyComparisons(std::string_view text) {
   std::vector<std::uint64_t> open;  // keys so far of each open object or list
