@@ -362,8 +362,34 @@ Result<Json> ParseContent(const Json& content, const std::string& field) {
   return Json(joined);
 }
 
-// Templates read a call's arguments as an object; clients send the text of one.
-Status ParseToolCalls(Json& calls, const std::string& field) {
+// Parsed objects keep their keys in a list, so looking up each of k keys takes k * k comparisons: the sum over all objects, found in one
+// pass over the text.
+std::uint64_t KeyComparisons(std::string_view text) {
+  std::vector<std::uint64_t> open;  // keys so far of each open object or list
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    switch (text[i]) {
+      case '"':
+        for (++i; i < text.size() && text[i] != '"'; ++i) i += text[i] == '\\';
+        break;
+      case '{':
+      case '[': open.push_back(0); break;
+      case ':':
+        if (!open.empty()) total += ++open.back();
+        break;
+      case '}':
+      case ']':
+        if (!open.empty()) open.pop_back();
+        break;
+      default: break;
+    }
+  }
+  return total;
+}
+
+// Templates read a call's arguments as an object; clients send the text of one. key_comparisons: those of all such texts so far, which
+// ParseBody() took for strings.
+Status ParseToolCalls(Json& calls, const std::string& field, std::uint64_t& key_comparisons) {
   if (!calls.is_array()) return Fail(ErrorCode::kInvalidArgument, field, "must be a list, not {}", JsonTypeName(calls));
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const std::string function_field = fmt::format("{}[{}].function", field, i);
@@ -377,6 +403,10 @@ Status ParseToolCalls(Json& calls, const std::string& field) {
     if (!function.contains("arguments") || function["arguments"].is_null()) function["arguments"] = Json::object();
     if (function["arguments"].is_string()) {
       const std::string text = function["arguments"].get<std::string>();
+      key_comparisons += KeyComparisons(text);
+      if (key_comparisons > kMaxKeyComparisons) {
+        return Fail(ErrorCode::kInvalidArgument, function_field + ".arguments", "brings too many keys; send fewer in one object");
+      }
       Result<Json> arguments = ParseJson(text.empty() ? "{}" : text, function_field + ".arguments");
       if (!arguments.ok()) return arguments.error();
       function["arguments"] = std::move(arguments).value();
@@ -388,7 +418,7 @@ Status ParseToolCalls(Json& calls, const std::string& field) {
   return {};
 }
 
-Status ParseMessage(Json& message, const std::string& field) {
+Status ParseMessage(Json& message, const std::string& field, std::uint64_t& key_comparisons) {
   constexpr const char* kRoles[] = {"system", "developer", "user", "assistant", "tool"};
   if (!message.is_object()) return Fail(ErrorCode::kInvalidArgument, field, "must be an object, not {}", JsonTypeName(message));
   const auto role = message.find("role");
@@ -407,7 +437,7 @@ Status ParseMessage(Json& message, const std::string& field) {
   }
   bool calls = false;
   if (const auto value = message.find("tool_calls"); value != message.end() && !value->is_null()) {
-    ISOBIT_TRY(ParseToolCalls(*value, field + ".tool_calls"));
+    ISOBIT_TRY(ParseToolCalls(*value, field + ".tool_calls", key_comparisons));
     calls = !value->empty();
   }
   if (!message.contains("content")) message["content"] = nullptr;
@@ -471,8 +501,9 @@ Status ReadChatInput(FieldReader& fields, ChatInput& chat) {
     return Fail(ErrorCode::kInvalidArgument, "messages", "must be a list of at least one message");
   }
   chat.messages = *messages;
+  std::uint64_t key_comparisons = 0;
   for (std::size_t i = 0; i < chat.messages.size(); ++i) {
-    ISOBIT_TRY(ParseMessage(chat.messages[i], fmt::format("messages[{}]", i)));
+    ISOBIT_TRY(ParseMessage(chat.messages[i], fmt::format("messages[{}]", i), key_comparisons));
   }
   ISOBIT_ASSIGN(const std::string choice, ParseToolChoice(fields.Find("tool_choice")));
   if (const Json* tools = fields.Find("tools")) {
@@ -498,31 +529,6 @@ Status ReadChatInput(FieldReader& fields, ChatInput& chat) {
     return Fail(ErrorCode::kInvalidArgument, "continue_final_message", "needs a last message with text to continue");
   }
   return fields.status();
-}
-
-// Parsed objects keep their keys in a list, so looking up each of k keys takes k * k comparisons: the sum over all objects, found in one
-// pass over the text.
-std::uint64_t KeyComparisons(std::string_view text) {
-  std::vector<std::uint64_t> open;  // keys so far of each open object or list
-  std::uint64_t total = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    switch (text[i]) {
-      case '"':
-        for (++i; i < text.size() && text[i] != '"'; ++i) i += text[i] == '\\';
-        break;
-      case '{':
-      case '[': open.push_back(0); break;
-      case ':':
-        if (!open.empty()) total += ++open.back();
-        break;
-      case '}':
-      case ']':
-        if (!open.empty()) open.pop_back();
-        break;
-      default: break;
-    }
-  }
-  return total;
 }
 
 }  // namespace

@@ -191,6 +191,23 @@ constexpr BadField kBadInChat[] = {
     {"documents", "{}", nullptr},
 };
 
+// Their texts are strings to the check of the whole body.
+TEST(OpenAiRequest, ToolCallArgumentsShareOneBoundOnKeys) {
+  std::string arguments = "{";
+  for (int i = 0; i < 5000; ++i) arguments += fmt::format("\"{}\":1,", i);
+  arguments.back() = '}';
+  const auto body = [&](int num_calls) {
+    Json calls = Json::array();
+    for (int i = 0; i < num_calls; ++i) calls.push_back({{"function", {{"name", "f"}, {"arguments", arguments}}}});
+    return Json{{"messages", Json::array({Json{{"role", "assistant"}, {"tool_calls", calls}}})}};
+  };
+  EXPECT_TRUE(ParseChatInput(body(2)).ok());
+  const auto refused = ParseChatInput(body(3));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().field, "messages[0].tool_calls[2].function.arguments");
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+}
+
 TEST(ApiRequest, NamesTheBadField) {
   for (const BadField& bad : kBadInBoth) {
     ExpectRefused(false, bad);
