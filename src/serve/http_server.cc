@@ -312,6 +312,12 @@ bool Connection::ProcessOnce() {
 
 bool Connection::OnHeadComplete() {
   request_ = TakeHead();
+  for (const auto& [name, value] : request_.headers) {
+    // Beast passes over codings it does not know; whoever stands in front of us may not, and see other requests in these bytes.
+    if (name != "transfer-encoding" || LowerCase(value) == "chunked") continue;
+    RefuseAndClose(shared_.handler.TransportError(400, "this is not HTTP/1.1 as read here: the only transfer encoding is chunked"));
+    return false;
+  }
   if (std::optional<HttpResponse> refusal = shared_.handler.CheckHead(request_)) {
     RefuseAndClose(*refusal);
     return false;

@@ -104,6 +104,15 @@ TEST_F(HttpServerTest, ReadsBytesAsTheyComeAndChunkedBodies) {
   EXPECT_EQ(client.Read().body, "POST /expect? ok");
 }
 
+TEST_F(HttpServerTest, RefusesCodingsThatAProxyMayReadOtherwise) {
+  Start();
+  for (const char* coding : {"gzip", "identity", "gzip, chunked", "xchunked"}) {
+    Client client = Connect();
+    client.Send(fmt::format("POST /x HTTP/1.1\r\nTransfer-Encoding: {}\r\nContent-Length: 2\r\n\r\nok", coding));
+    EXPECT_EQ(client.Read().status, 400) << coding;
+  }
+}
+
 TEST_F(HttpServerTest, HeadersCannotBeSplit) {
   Start();
   const HttpAnswer answer = Connect().Get("/");
