@@ -200,7 +200,10 @@ TEST(SamplingParams, ErrorsNameTheField) {
   EXPECT_EQ(field([](auto& p) { p.top_p = 1.5f; }), "top_p");
   EXPECT_EQ(field([](auto& p) { p.min_p = -0.1f; }), "min_p");
   EXPECT_EQ(field([](auto& p) { p.top_k = -1; }), "top_k");
-  EXPECT_EQ(field([](auto& p) { p.repetition_penalty = 0.0f; }), "repetition_penalty");
+  for (const float bad : {0.0f, 1e-40f, 1e-3f, 101.0f, NAN}) {
+    EXPECT_EQ(field([&](auto& p) { p.repetition_penalty = bad; }), "repetition_penalty") << bad;
+  }
+  EXPECT_EQ(field([](auto& p) { p.repetition_penalty = kMinRepetitionPenalty; }), "");
   EXPECT_EQ(field([](auto& p) { p.frequency_penalty = 3.0f; }), "frequency_penalty");
   EXPECT_EQ(field([](auto& p) { p.presence_penalty = NAN; }), "presence_penalty");
   EXPECT_EQ(field([](auto& p) { p.logit_bias = {{100, 1.0f}}; }), "logit_bias");

@@ -28,7 +28,7 @@ Status ValidateSamplingParams(const SamplingParams& params, std::int64_t vocab_s
   }
   ISOBIT_TRY(CheckRange("top_p", params.top_p, 0.0f, true, 1.0f));
   ISOBIT_TRY(CheckRange("min_p", params.min_p, 0.0f, false, 1.0f));
-  ISOBIT_TRY(CheckRange("repetition_penalty", params.repetition_penalty, 0.0f, true, 100.0f));
+  ISOBIT_TRY(CheckRange("repetition_penalty", params.repetition_penalty, kMinRepetitionPenalty, false, 100.0f));
   ISOBIT_TRY(CheckRange("frequency_penalty", params.frequency_penalty, -2.0f, false, 2.0f));
   ISOBIT_TRY(CheckRange("presence_penalty", params.presence_penalty, -2.0f, false, 2.0f));
   if (params.top_k < 0) return Fail(ErrorCode::kInvalidArgument, "top_k", "must be 0 (off) or more");
