@@ -33,6 +33,9 @@ Result<ModelLimits> MakeLimits(const ModelFlags& flags, const ModelConfig& confi
   ISOBIT_TRY(positive("--prefill-chunk", flags.prefill_chunk));
   ISOBIT_TRY(positive("--max-queue", flags.max_queue));
   ISOBIT_TRY(positive("--block-size", flags.block_size));
+  if (flags.max_model_len < 0) {
+    return Fail(ErrorCode::kInvalidArgument, "--max-model-len", "must be from 1 to the model's own maximum, {}", config.max_positions);
+  }
   if (flags.max_seqs > flags.max_batch_tokens) {
     return Fail(ErrorCode::kInvalidArgument, "--max-batch-tokens", "must be at least --max-seqs ({}): every running sequence needs a row",
                 flags.max_seqs);

@@ -38,7 +38,12 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    exit_code = app.exit(error) == 0 ? 0 : 2;
+  }
+  // An answer that did not reach a full disk is no success.
+  if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && exit_code == 0) {
+    std::fprintf(stderr, "isobit: standard output: not all of it could be written; is the disk full?\n");
+    return 2;
   }
   return exit_code;
 }

@@ -45,8 +45,10 @@ Status CollectKeys(ServeFlags& flags) {
   for (const char c : text + "\n") {
     if (c != '\n' && c != '\r') {
       line += c;
-    } else if (!line.empty()) {
-      flags.server.api_keys.push_back(line);
+    } else {
+      // A header's value has no space at its end, so a key with one could never be sent.
+      line.erase(line.find_last_not_of(" \t") + 1);
+      if (!line.empty()) flags.server.api_keys.push_back(line);
       line.clear();
     }
   }
