@@ -7,6 +7,7 @@
 #include <iostream>
 
 #include "base/random.h"
+#include "base/utf8.h"
 #include "isobit/commands.h"
 #include "isobit/loaded_model.h"
 #include "isobit/output.h"
@@ -144,6 +145,8 @@ Status Run(const RunFlags& flags) {
   if (!flags.chat && flags.prompt.empty()) {
     return Fail(ErrorCode::kInvalidArgument, "--prompt", "is missing: give --prompt TEXT, or --chat for a conversation");
   }
+  if (!IsValidUtf8(flags.prompt)) return Fail(ErrorCode::kInvalidArgument, "--prompt", "is not valid UTF-8");
+  if (!IsValidUtf8(flags.system)) return Fail(ErrorCode::kInvalidArgument, "--system", "is not valid UTF-8");
   ModelFlags model_flags = flags.model;
   model_flags.max_seqs = 1;
   const SystemClock clock;
