@@ -155,7 +155,7 @@ class Bench {
   void Attentions() {
     const AttentionSpec spec{.num_heads = 9, .num_kv_heads = 3, .head_dim = 64};
     const std::int64_t context = options_.tiny ? 40 : 1024;
-    const auto cache = backend_->MakeKvCache({.num_layers = 1, .num_kv_heads = 3, .head_dim = 64, .num_blocks = context / 16 + 1, .block_size = 16}).value();
+    const auto cache = backend_->MakeKvMemory({.num_layers = 1, .num_kv_heads = 3, .head_dim = 64, .num_blocks = context / 16 + 1, .block_size = 16}).value();
     BatchInputs all;
     all.block_tables.resize(1);
     for (std::int64_t i = 0; i < context / 16 + 1; ++i) all.block_tables[0].push_back(static_cast<std::int32_t>(i));

@@ -17,15 +17,10 @@ struct GateFlags {
   gate::GateOptions options;
   ModelFlags model;
   std::string json;
-  bool no_control = false;
 };
 
 Result<int> Gate(GateFlags& flags) {
   gate::GateOptions& options = flags.options;
-  if (flags.no_control) {
-    return Fail(ErrorCode::kInvalidArgument, "--no-control",
-                "there is no verdict without the control that proves the gate can see a difference; leave the flag out");
-  }
   if (options.url.empty() == flags.model.model.empty()) {
     return Fail(ErrorCode::kInvalidArgument, "URL", "give the URL of a running server, or --model PATH to start one in this process");
   }
@@ -68,7 +63,6 @@ void AddGateCommand(CLI::App& app, int* exit_code) {
   command->add_option("--api-key", options.api_key, "Sent as Bearer token (default: ISOBIT_API_KEY)");
   command->add_option("--timeout", options.timeout_seconds, "Seconds for one answer")->capture_default_str();
   command->add_option("--json", flags->json, "Write the report as JSON to this file, or - for standard output");
-  command->add_flag("--no-control", flags->no_control, "Refused: without the control there is no verdict");
   CLI::App* own = command->add_option_group("Own server", "With --model, a server is started in this process on a free loopback port");
   flags->model.AddTo(*own);
   own->get_option("--model")->required(false);

@@ -1,4 +1,5 @@
 // isobit logits: float32 logits of given ids, for comparison with anything else. Needs no tokenizer.
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
@@ -74,6 +75,7 @@ Status Run(const LogitsFlags& flags) {
   ModelFlags model_flags = flags.model;
   model_flags.max_seqs = 1;
   model_flags.kv_tokens = static_cast<std::int64_t>(ids.size());
+  model_flags.prefill_chunk = std::min(model_flags.prefill_chunk, static_cast<std::int64_t>(ids.size()));
   model_flags.max_batch_tokens = model_flags.prefill_chunk;
   const std::int64_t max_len =
       model_flags.max_model_len == 0 ? checkpoint->config().max_positions : model_flags.max_model_len;

@@ -6,7 +6,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "backend/batch.h"
@@ -39,18 +38,18 @@ class LinearWeight {
   contract::Topology topology = contract::Topology::kFold;
 };
 
-// The paged keys and values of every layer.
-struct KvCacheSpec {
+// The paged keys and values of every layer. Which block belongs to whom is the kvcache room's business.
+struct KvMemorySpec {
   std::int64_t num_layers = 0, num_kv_heads = 0, head_dim = 0;
   std::int64_t num_blocks = 0;
   std::int64_t block_size = 16;  // 8 to 256, a power of two
   contract::KvType type = contract::KvType::kBf16;
 };
 
-class KvCache {
+class KvMemory {
  public:
-  virtual ~KvCache() = default;
-  KvCacheSpec spec;
+  virtual ~KvMemory() = default;
+  KvMemorySpec spec;
   virtual std::int64_t size_bytes() const = 0;
 };
 
@@ -79,7 +78,7 @@ class Backend {
   virtual Result<std::unique_ptr<LinearWeight>> LoadEmbedding(const TensorView& table) = 0;
   // A vector (norm weight) widened to f32: a [1, n] matrix that lives as long as the backend.
   virtual Result<Matrix> LoadVector(const TensorView& vector) = 0;
-  virtual Result<std::unique_ptr<KvCache>> MakeKvCache(const KvCacheSpec& spec) = 0;
+  virtual Result<std::unique_ptr<KvMemory>> MakeKvMemory(const KvMemorySpec& spec) = 0;
   virtual Status SetRopeTable(const contract::RopeTable& table) = 0;
   // Zeroed memory for activations of at most max_rows rows; lives as long as the backend.
   virtual Result<Matrix> Allocate(std::int64_t max_rows, std::int64_t cols) = 0;
@@ -94,10 +93,10 @@ class Backend {
   // Rotates each head of each row by its position.  x: [tokens, heads * head_dim]
   virtual void Rope(Matrix x, std::int64_t head_dim, std::span<const std::int32_t> positions) = 0;
   // Stores k and v of every row at its sequence's slot.  k, v: [tokens, kv_heads * head_dim]
-  virtual void WriteKv(KvCache& cache, std::int64_t layer, Matrix k, Matrix v, const BatchInputs& batch) = 0;
+  virtual void WriteKv(KvMemory& cache, std::int64_t layer, Matrix k, Matrix v, const BatchInputs& batch) = 0;
   // contract/attention.h per row and head over the row's own sequence; WriteKv of this step came before.
   // q, out: [tokens, heads * head_dim]
-  virtual void Attention(const KvCache& cache, std::int64_t layer, const AttentionSpec& spec, Matrix q, const BatchInputs& batch,
+  virtual void Attention(const KvMemory& cache, std::int64_t layer, const AttentionSpec& spec, Matrix q, const BatchInputs& batch,
                          Matrix out) = 0;
   // out = SiluMul(gate, up), elementwise; out may be gate.
   virtual void SiluMul(Matrix gate, Matrix up, Matrix out) = 0;
@@ -105,8 +104,6 @@ class Backend {
   virtual void Add(Matrix x, Matrix y) = 0;
   // out[i] = x[rows[i]]
   virtual void GatherRows(Matrix x, std::span<const std::int32_t> rows, Matrix out) = 0;
-  // Copies whole blocks of every layer: (from, to) pairs, in order.
-  virtual void CopyBlocks(KvCache& cache, std::span<const std::pair<std::int32_t, std::int32_t>> copies) = 0;
   // Device to host; the result is valid until the next op. On the CPU it is the matrix itself.
   virtual std::span<const float> Read(Matrix x) = 0;
 

@@ -20,7 +20,7 @@ struct LawWeight final : LinearWeight {
 };
 
 // Every head of every slot on its own; clarity over size.
-struct LawKvCache final : KvCache {
+struct LawKvMemory final : KvMemory {
   std::vector<Head> keys, values;  // [layer][slot][kv_head]
 
   std::size_t Index(std::int64_t layer, std::int64_t slot, std::int64_t head) const {
@@ -71,12 +71,12 @@ class LawBackend final : public Backend {
     return matrix;
   }
 
-  Result<std::unique_ptr<KvCache>> MakeKvCache(const KvCacheSpec& spec) override {
-    auto cache = std::make_unique<LawKvCache>();
+  Result<std::unique_ptr<KvMemory>> MakeKvMemory(const KvMemorySpec& spec) override {
+    auto cache = std::make_unique<LawKvMemory>();
     cache->spec = spec;
     cache->keys.resize(spec.num_layers * spec.num_blocks * spec.block_size * spec.num_kv_heads);
     cache->values.resize(cache->keys.size());
-    return std::unique_ptr<KvCache>(std::move(cache));
+    return std::unique_ptr<KvMemory>(std::move(cache));
   }
 
   Status SetRopeTable(const contract::RopeTable& table) override {
@@ -128,8 +128,8 @@ class LawBackend final : public Backend {
     }
   }
 
-  void WriteKv(KvCache& cache, std::int64_t layer, Matrix k, Matrix v, const BatchInputs& batch) override {
-    auto& law = static_cast<LawKvCache&>(cache);
+  void WriteKv(KvMemory& cache, std::int64_t layer, Matrix k, Matrix v, const BatchInputs& batch) override {
+    auto& law = static_cast<LawKvMemory&>(cache);
     const std::int64_t head_dim = law.spec.head_dim;
     for (std::int64_t t = 0; t < k.rows; ++t) {
       const std::int64_t slot = Slot(batch, batch.sequence_index[t], batch.positions[t], law.spec.block_size);
@@ -141,9 +141,9 @@ class LawBackend final : public Backend {
     }
   }
 
-  void Attention(const KvCache& cache, std::int64_t layer, const AttentionSpec& spec, Matrix q, const BatchInputs& batch,
+  void Attention(const KvMemory& cache, std::int64_t layer, const AttentionSpec& spec, Matrix q, const BatchInputs& batch,
                  Matrix out) override {
-    const auto& law = static_cast<const LawKvCache&>(cache);
+    const auto& law = static_cast<const LawKvMemory&>(cache);
     const std::int64_t group = spec.num_heads / spec.num_kv_heads;
     for (std::int64_t t = 0; t < q.rows; ++t) {
       const std::int64_t position = batch.positions[t];
@@ -173,20 +173,6 @@ class LawBackend final : public Backend {
 
   void GatherRows(Matrix x, std::span<const std::int32_t> rows, Matrix out) override {
     for (std::size_t i = 0; i < rows.size(); ++i) std::ranges::copy(Row(x, rows[i]), Row(out, i).begin());
-  }
-
-  void CopyBlocks(KvCache& cache, std::span<const std::pair<std::int32_t, std::int32_t>> copies) override {
-    auto& law = static_cast<LawKvCache&>(cache);
-    for (std::int64_t layer = 0; layer < law.spec.num_layers; ++layer) {
-      for (const auto& [from, to] : copies) {
-        for (std::int64_t i = 0; i < law.spec.block_size * law.spec.num_kv_heads; ++i) {
-          const std::size_t source = law.Index(layer, from * law.spec.block_size, 0) + i;
-          const std::size_t target = law.Index(layer, to * law.spec.block_size, 0) + i;
-          law.keys[target] = law.keys[source];
-          law.values[target] = law.values[source];
-        }
-      }
-    }
   }
 
   std::span<const float> Read(Matrix x) override { return {x.data, static_cast<std::size_t>(x.rows * x.cols)}; }

@@ -6,6 +6,6 @@
 namespace isobit {
 
 inline constexpr std::array kBackendOps = {"Embed",     "RmsNorm", "Linear", "Rope",       "WriteKv",    "Attention",
-                                           "SiluMul",   "Add",     "GatherRows", "CopyBlocks"};
+                                           "SiluMul",   "Add",     "GatherRows"};
 
 }  // namespace isobit

@@ -118,13 +118,13 @@ TEST(CpuBackendTest, BadWeightsAreErrorsThatNameTheTensor) {
 TEST(CpuBackendTest, KvCacheSizes) {
   const auto backend = MakeCpuBackend(Contract{}, {.num_threads = 1});
   ASSERT_TRUE(backend.ok());
-  KvCacheSpec spec{.num_layers = 2, .num_kv_heads = 3, .head_dim = 64, .num_blocks = 5, .block_size = 16};
-  EXPECT_EQ((*(*backend)->MakeKvCache(spec))->size_bytes(), 2 * 5 * 16 * 3 * 64 * 2 * 2);
+  KvMemorySpec spec{.num_layers = 2, .num_kv_heads = 3, .head_dim = 64, .num_blocks = 5, .block_size = 16};
+  EXPECT_EQ((*(*backend)->MakeKvMemory(spec))->size_bytes(), 2 * 5 * 16 * 3 * 64 * 2 * 2);
   spec.type = contract::KvType::kInt8;
-  EXPECT_EQ((*(*backend)->MakeKvCache(spec))->size_bytes(), 2 * 5 * 16 * 3 * (64 + 4) * 2);
+  EXPECT_EQ((*(*backend)->MakeKvMemory(spec))->size_bytes(), 2 * 5 * 16 * 3 * (64 + 4) * 2);
   for (const std::int64_t block_size : {0, 4, 24, 512}) {
     spec.block_size = block_size;
-    EXPECT_EQ((*backend)->MakeKvCache(spec).error().field, "--block-size") << block_size;
+    EXPECT_EQ((*backend)->MakeKvMemory(spec).error().field, "--block-size") << block_size;
   }
 }
 

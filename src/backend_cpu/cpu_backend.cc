@@ -94,9 +94,9 @@ class CpuBackend : public Backend {
     return matrix;
   }
 
-  Result<std::unique_ptr<KvCache>> MakeKvCache(const KvCacheSpec& spec) override {
+  Result<std::unique_ptr<KvMemory>> MakeKvMemory(const KvMemorySpec& spec) override {
     ISOBIT_ASSIGN(std::unique_ptr<PagedKv> kv, PagedKv::Make(spec));
-    return std::unique_ptr<KvCache>(std::move(kv));
+    return std::unique_ptr<KvMemory>(std::move(kv));
   }
 
   Status SetRopeTable(const contract::RopeTable& table) override {
@@ -112,7 +112,9 @@ class CpuBackend : public Backend {
     if (max_rows <= 0 || cols <= 0 || max_rows > (std::int64_t{1} << 40) / cols) {
       return Fail(ErrorCode::kInvalidArgument, "activations", "[{}, {}] is not a size that can be allocated", max_rows, cols);
     }
-    return NewMatrix(max_rows, cols);
+    ISOBIT_ASSIGN(cpu::AlignedBuffer memory, cpu::AlignedBuffer::Make(__int128{max_rows} * cols * 4, "--max-batch-tokens"));
+    matrices_.push_back(std::move(memory));
+    return Matrix{reinterpret_cast<float*>(matrices_.back().data()), max_rows, cols};
   }
 
   // --- One step ----------------------------------------------------------------------------------------------------------------
@@ -195,7 +197,7 @@ class CpuBackend : public Backend {
     });
   }
 
-  void WriteKv(KvCache& cache, std::int64_t layer, Matrix k, Matrix v, const BatchInputs& batch) override {
+  void WriteKv(KvMemory& cache, std::int64_t layer, Matrix k, Matrix v, const BatchInputs& batch) override {
     auto& kv = static_cast<PagedKv&>(cache);
     const std::int64_t heads = kv.spec.num_kv_heads, head_dim = kv.spec.head_dim, block_size = kv.spec.block_size;
     ISOBIT_CHECK(k.rows == batch.num_tokens() && v.rows == k.rows && k.cols == heads * head_dim && v.cols == k.cols);
@@ -210,7 +212,7 @@ class CpuBackend : public Backend {
     });
   }
 
-  void Attention(const KvCache& cache, std::int64_t layer, const AttentionSpec& spec, Matrix q, const BatchInputs& batch,
+  void Attention(const KvMemory& cache, std::int64_t layer, const AttentionSpec& spec, Matrix q, const BatchInputs& batch,
                  Matrix out) override {
     const auto& kv = static_cast<const PagedKv&>(cache);
     ISOBIT_CHECK(spec.num_kv_heads == kv.spec.num_kv_heads && spec.head_dim == kv.spec.head_dim && spec.window >= 0);
@@ -263,14 +265,6 @@ class CpuBackend : public Backend {
     for (std::int64_t i = 0; i < out.rows; ++i) {
       ISOBIT_CHECK(rows[i] >= 0 && rows[i] < x.rows);
       std::memcpy(out.data + i * out.cols, x.data + rows[i] * x.cols, x.cols * sizeof(float));
-    }
-  }
-
-  void CopyBlocks(KvCache& cache, std::span<const std::pair<std::int32_t, std::int32_t>> copies) override {
-    auto& kv = static_cast<PagedKv&>(cache);
-    for (const auto& [from, to] : copies) {
-      ISOBIT_CHECK(from >= 0 && from < kv.spec.num_blocks && to >= 0 && to < kv.spec.num_blocks, "copy of block {} to {}", from, to);
-      kv.CopyBlock(from, to);
     }
   }
 

@@ -60,7 +60,7 @@ float StoreHead(contract::KvType type, std::span<const float> from, std::byte* t
 
 }  // namespace
 
-Result<std::unique_ptr<PagedKv>> PagedKv::Make(const KvCacheSpec& spec) {
+Result<std::unique_ptr<PagedKv>> PagedKv::Make(const KvMemorySpec& spec) {
   if (spec.block_size < 8 || spec.block_size > 256 || !std::has_single_bit(static_cast<std::uint64_t>(spec.block_size))) {
     return Fail(ErrorCode::kInvalidArgument, "--block-size", "{} is not a power of two from 8 to 256", spec.block_size);
   }
@@ -76,10 +76,14 @@ Result<std::unique_ptr<PagedKv>> PagedKv::Make(const KvCacheSpec& spec) {
   kv->key_block_bytes_ = spec.num_kv_heads * spec.block_size * spec.head_dim * bytes;
   kv->value_block_bytes_ = spec.num_kv_heads * spec.block_size * kv->value_stride_ * bytes;
   kv->scale_block_bytes_ = spec.type == contract::KvType::kInt8 ? spec.num_kv_heads * spec.block_size * 4 : 0;
-  kv->keys_ = AlignedBuffer(blocks * kv->key_block_bytes_);
-  kv->values_ = AlignedBuffer(blocks * kv->value_block_bytes_);
-  kv->key_scales_ = AlignedBuffer(blocks * kv->scale_block_bytes_);
-  kv->value_scales_ = AlignedBuffer(blocks * kv->scale_block_bytes_);
+  const auto take = [&](AlignedBuffer& buffer, std::int64_t block_bytes) -> Status {
+    ISOBIT_ASSIGN(buffer, AlignedBuffer::Make(__int128{blocks} * block_bytes, "--kv-tokens"));
+    return {};
+  };
+  ISOBIT_TRY(take(kv->keys_, kv->key_block_bytes_));
+  ISOBIT_TRY(take(kv->values_, kv->value_block_bytes_));
+  ISOBIT_TRY(take(kv->key_scales_, kv->scale_block_bytes_));
+  ISOBIT_TRY(take(kv->value_scales_, kv->scale_block_bytes_));
   return kv;
 }
 
@@ -114,19 +118,6 @@ void PagedKv::Write(std::int64_t layer, std::int64_t block, std::int64_t inside,
     std::memcpy(key_scales_.data() + place, &key_scale, 4);
     std::memcpy(value_scales_.data() + place, &value_scale, 4);
   }
-}
-
-void PagedKv::CopyBlock(std::int64_t from, std::int64_t to) {
-  const auto copy = [&](AlignedBuffer& buffer, std::int64_t block_bytes) {
-    for (std::int64_t layer = 0; layer < spec.num_layers; ++layer) {
-      std::byte* base = buffer.data() + layer * spec.num_blocks * block_bytes;
-      if (from != to) std::memcpy(base + to * block_bytes, base + from * block_bytes, block_bytes);
-    }
-  };
-  copy(keys_, key_block_bytes_);
-  copy(values_, value_block_bytes_);
-  copy(key_scales_, scale_block_bytes_);
-  copy(value_scales_, scale_block_bytes_);
 }
 
 }  // namespace isobit::cpu

@@ -11,9 +11,9 @@
 
 namespace isobit::cpu {
 
-class PagedKv : public KvCache {
+class PagedKv : public KvMemory {
  public:
-  static Result<std::unique_ptr<PagedKv>> Make(const KvCacheSpec& spec);
+  static Result<std::unique_ptr<PagedKv>> Make(const KvMemorySpec& spec);
 
   std::int64_t size_bytes() const override;
   CacheLayer Layer(std::int64_t layer) const;
@@ -21,7 +21,6 @@ class PagedKv : public KvCache {
   // Stores one head's key and value of one token, rounded to the cache's type.
   void Write(std::int64_t layer, std::int64_t block, std::int64_t inside, std::int64_t head, std::span<const float> key,
              std::span<const float> value);
-  void CopyBlock(std::int64_t from, std::int64_t to);
 
  private:
   std::int64_t run_ = 0, value_stride_ = 0, key_block_bytes_ = 0, value_block_bytes_ = 0, scale_block_bytes_ = 0;

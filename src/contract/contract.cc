@@ -145,8 +145,9 @@ Json Contract::ToJson() const {
   };
   json["elementary"] = {
       {"exp", Coefficients(kExpPoly)},
-      {"exp_reduction", Coefficients(std::array{kLog2E, kLn2Hi, kLn2Lo, kExpMax, kExpMin})},
+      {"exp_reduction", Coefficients(std::array{kLog2E, kLn2Hi, kLn2Lo, kMagic, kExpMax, kExpMin})},
       {"log", Coefficients(kLogPoly)},
+      {"log_reduction", fmt::format("{:08x}", kLogBias)},
       {"sigmoid", "1/(1+exp(-x))"},
       {"silu_mul", "(g*sigmoid(g))*u"},
   };

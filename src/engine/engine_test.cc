@@ -39,9 +39,6 @@ class SuccessorModel final : public LanguageModel {
     }
     return logits_;
   }
-  void CopyBlocks(std::span<const std::pair<std::int32_t, std::int32_t>>) override {
-    FAIL() << "nothing to copy";
-  }
 
   std::int64_t num_forwards = 0, num_rows = 0;
 

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <utility>
 
 #include "backend/batch.h"
 
@@ -34,9 +33,6 @@ class LanguageModel {
   // Logits of output rows [first, first + count) of the last Forward: [count, vocab_size] float32, host memory, valid until the next
   // call. count <= max_logit_rows.
   virtual std::span<const float> Logits(std::int64_t first, std::int64_t count) = 0;
-
-  // Copies whole blocks inside the KV cache: (from, to) pairs, in order. For blocks that are partly shared.
-  virtual void CopyBlocks(std::span<const std::pair<std::int32_t, std::int32_t>> copies) = 0;
 };
 
 }  // namespace isobit

@@ -96,7 +96,7 @@ Status Transformer::TakeMemory() {
   ISOBIT_TRY(take(buffers_.outputs, tokens, config_.hidden_size));
   ISOBIT_TRY(take(buffers_.wanted, limits_.max_logit_rows, config_.hidden_size));
   ISOBIT_TRY(take(buffers_.logits, limits_.max_logit_rows, config_.vocab_size));
-  ISOBIT_ASSIGN(cache_, backend_.MakeKvCache({.num_layers = config_.num_layers,
+  ISOBIT_ASSIGN(cache_, backend_.MakeKvMemory({.num_layers = config_.num_layers,
                                               .num_kv_heads = config_.num_kv_heads,
                                               .head_dim = config_.head_dim,
                                               .num_blocks = limits_.num_blocks,
@@ -152,10 +152,6 @@ std::span<const float> Transformer::Logits(std::int64_t first, std::int64_t coun
   backend_.GatherRows(buffers_.outputs.first_rows(num_outputs_), rows, wanted);
   backend_.Linear(wanted, std::array{LinearOutput{head_.get(), logits}});
   return backend_.Read(logits);
-}
-
-void Transformer::CopyBlocks(std::span<const std::pair<std::int32_t, std::int32_t>> copies) {
-  backend_.CopyBlocks(*cache_, copies);
 }
 
 }  // namespace isobit

@@ -21,7 +21,6 @@ class Transformer final : public LanguageModel {
   const ModelLimits& limits() const override { return limits_; }
   void Forward(const BatchInputs& batch) override;
   std::span<const float> Logits(std::int64_t first, std::int64_t count) override;
-  void CopyBlocks(std::span<const std::pair<std::int32_t, std::int32_t>> copies) override;
 
   std::int64_t kv_bytes() const { return cache_->size_bytes(); }
 
@@ -55,7 +54,7 @@ class Transformer final : public LanguageModel {
   std::unique_ptr<LinearWeight> embedding_, head_;
   Matrix final_norm_;
   std::vector<Layer> layers_;
-  std::unique_ptr<KvCache> cache_;
+  std::unique_ptr<KvMemory> cache_;
   Buffers buffers_;
   std::int64_t num_outputs_ = 0;  // of the last Forward
 };

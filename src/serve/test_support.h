@@ -108,13 +108,6 @@ class ScriptModel final : public LanguageModel {
     return logits_;
   }
 
-  void CopyBlocks(std::span<const std::pair<std::int32_t, std::int32_t>> copies) override {
-    const auto size = static_cast<std::size_t>(limits_.block_size);
-    for (const auto& [from, to] : copies) {
-      for (std::size_t i = 0; i < size; ++i) entries_[static_cast<std::size_t>(to) * size + i] = entries_[static_cast<std::size_t>(from) * size + i];
-    }
-  }
-
  private:
   struct Entry {
     std::uint64_t hash = 0x5EED;

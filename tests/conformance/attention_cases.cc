@@ -62,7 +62,7 @@ BatchInputs MakeBatch(const World& world, bool history) {
   return batch;
 }
 
-void Write(Backend& backend, KvCache& cache, std::int64_t layer, const World& world, const BatchInputs& batch, std::uint64_t seed) {
+void Write(Backend& backend, KvMemory& cache, std::int64_t layer, const World& world, const BatchInputs& batch, std::uint64_t seed) {
   const std::int64_t cols = world.attention.num_kv_heads * world.attention.head_dim, rows = batch.num_tokens();
   if (rows == 0) return;
   backend.WriteKv(cache, layer, Filled(backend, rows, cols, Floats(world.data, rows * cols, seed)),
@@ -70,7 +70,7 @@ void Write(Backend& backend, KvCache& cache, std::int64_t layer, const World& wo
 }
 
 // Every slot of every block and layer holds NaN: whatever an op reads beyond a sequence's end will show.
-void Poison(Backend& backend, KvCache& cache, const World& world) {
+void Poison(Backend& backend, KvMemory& cache, const World& world) {
   BatchInputs batch;
   batch.block_tables.resize(1);
   for (std::int64_t block = 0; block < cache.spec.num_blocks; ++block) batch.block_tables[0].push_back(static_cast<std::int32_t>(block));
@@ -84,8 +84,8 @@ void Poison(Backend& backend, KvCache& cache, const World& world) {
   for (std::int64_t layer = 0; layer < kLayers; ++layer) backend.WriteKv(cache, layer, nan, nan, batch);
 }
 
-std::unique_ptr<KvCache> MakeCache(Backend& backend, const World& world) {
-  auto cache = backend.MakeKvCache({.num_layers = kLayers,
+std::unique_ptr<KvMemory> MakeCache(Backend& backend, const World& world) {
+  auto cache = backend.MakeKvMemory({.num_layers = kLayers,
                                     .num_kv_heads = world.attention.num_kv_heads,
                                     .head_dim = world.attention.head_dim,
                                     .num_blocks = BlocksOf(world),
@@ -95,7 +95,7 @@ std::unique_ptr<KvCache> MakeCache(Backend& backend, const World& world) {
   return std::move(*cache);
 }
 
-void Attend(Backend& backend, Recorder& recorder, const KvCache& cache, std::int64_t layer, const World& world, const BatchInputs& batch) {
+void Attend(Backend& backend, Recorder& recorder, const KvMemory& cache, std::int64_t layer, const World& world, const BatchInputs& batch) {
   const std::int64_t cols = world.attention.num_heads * world.attention.head_dim, rows = batch.num_tokens();
   std::vector<float> values = Floats(world.data, rows * cols, 204);
   const Guarded out(backend, rows, cols);
@@ -141,25 +141,6 @@ void AddAttentionCases(std::vector<Case>& cases) {
       Add(cases, "Attention", fmt::format("{}_h4kv2d16b16", Name(data)), preset, KvType::kF32, {{4, 2, 16, 0}, 16, {{0, 36}, {135, 136}}, data});
       Add(cases, "Attention", fmt::format("{}_h4kv2d16b16", Name(data)), preset, KvType::kBf16, {{4, 2, 16, 0}, 16, {{0, 18}, {135, 136}}, data});
     }
-  }
-  for (const KvType kv : {KvType::kBf16, KvType::kInt8}) {
-    const World world{{4, 2, 32, 0}, 16, {{40, 41}}};
-    cases.push_back({"CopyBlocks", Name(kv), Contract{.kv_type = kv}, [world](Backend& backend, Recorder& recorder) {
-                       const auto cache = MakeCache(backend, world);
-                       BatchInputs batch = MakeBatch(world, true), last = MakeBatch(world, false);
-                       for (std::int64_t layer = 0; layer < kLayers; ++layer) {
-                         Write(backend, *cache, layer, world, batch, 220 + layer);
-                         Write(backend, *cache, layer, world, last, 230 + layer);
-                       }
-                       // Block 0 and the last are free: the second copy reads what the first wrote.
-                       const std::int32_t free1 = 0, free2 = static_cast<std::int32_t>(cache->spec.num_blocks - 1), taken = last.block_tables[0][1];
-                       const std::pair<std::int32_t, std::int32_t> copies[] = {{taken, free1}, {free1, free2}, {free2, free2}};
-                       backend.CopyBlocks(*cache, copies);
-                       for (const std::int32_t block : {free1, free2}) {
-                         last.block_tables[0][1] = block;
-                         for (std::int64_t layer = 0; layer < kLayers; ++layer) Attend(backend, recorder, *cache, layer, world, last);
-                       }
-                     }});
   }
 }
 

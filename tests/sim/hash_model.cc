@@ -128,11 +128,4 @@ std::span<const float> HashModel::Logits(std::int64_t first, std::int64_t count)
   return std::span(logits_).first(count * kVocabSize);
 }
 
-void HashModel::CopyBlocks(std::span<const std::pair<BlockId, BlockId>> copies) {
-  for (const auto& [from, to] : copies) {
-    std::copy_n(slots_.begin() + from * limits_.block_size, limits_.block_size,
-                slots_.begin() + to * limits_.block_size);
-  }
-}
-
 }  // namespace isobit::sim

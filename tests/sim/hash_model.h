@@ -40,7 +40,6 @@ class HashModel final : public LanguageModel {
   const ModelLimits& limits() const override { return limits_; }
   void Forward(const BatchInputs& batch) override;
   std::span<const float> Logits(std::int64_t first, std::int64_t count) override;
-  void CopyBlocks(std::span<const std::pair<BlockId, BlockId>> copies) override;
 
   // Overwrites what nobody may read any more.
   void PoisonBlock(BlockId block);
